@@ -1,0 +1,61 @@
+"""Everything that can go wrong, as one tree.
+
+::
+
+    AgenticMemoryError
+    ├── BackendUnavailable (OSError)      it cannot be told what is there, or it cannot be written
+    ├── Conflict                          the file is not what the writer expected; nothing was written
+    ├── InvalidMemory (ValueError)        what was to be stored is not a memory
+    ├── MemoryNotFound (FileNotFoundError)  there is no memory of that name
+    └── UnsafePath (ValueError)           a path that leaves the memory directory, or is no file
+
+A malformed memory *file* is never an error: it is data with a list of problems.
+"""
+
+
+class AgenticMemoryError(Exception):
+    """Base of every error this package raises."""
+
+
+class BackendUnavailable(AgenticMemoryError, OSError):
+    """The place where the bytes live cannot answer, or cannot write.
+
+    It means "cannot tell", never "absent": whoever catches it must not go on as if the files were gone.
+    """
+
+
+class Conflict(AgenticMemoryError):
+    """A precondition did not hold, so nothing was changed.
+
+    Attributes:
+        path: The file that was not as expected.
+        expected: The version the writer had, or a word for the precondition ("absent").
+        current: The bytes that are there now; None when there is no file.
+    """
+
+    def __init__(self, path: str, *, expected: str, current: bytes | None) -> None:
+        state = "it is gone" if current is None else "it has other content"
+        super().__init__(f"{path}: expected {expected[:12]}, but {state}; read it again and repeat the change")
+        self.path = path
+        self.expected = expected
+        self.current = current
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Keep the error picklable although its arguments are keywords."""
+        return (_rebuild_conflict, (self.path, self.expected, self.current))
+
+
+def _rebuild_conflict(path: str, expected: str, current: bytes | None) -> Conflict:
+    return Conflict(path, expected=expected, current=current)
+
+
+class InvalidMemory(AgenticMemoryError, ValueError):
+    """What was to be stored is not a memory file that could be read back."""
+
+
+class MemoryNotFound(AgenticMemoryError, FileNotFoundError):
+    """There is no memory of that name."""
+
+
+class UnsafePath(AgenticMemoryError, ValueError):
+    """A path that leaves the memory directory, holds a NUL, or names something that is not a file."""
