@@ -1,0 +1,116 @@
+"""The values a memory is made of, as its users see them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+Severity = Literal["error", "warning", "info"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in the memory that a person should look at. It never stops the rest from working.
+
+    Attributes:
+        code: Stable and kebab-case (``frontmatter-not-yaml``), for programs.
+        file: Path relative to the memory directory.
+        line: 1-based; None when it concerns the file as a whole.
+        message: What is wrong, for people.
+        fix: What to do about it.
+        severity: ``error``: something is lost to the agent; ``warning``: something is worse than it could be;
+            ``info``: worth knowing.
+    """
+
+    code: str
+    file: str
+    line: int | None
+    message: str
+    fix: str
+    severity: Severity = "warning"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "code": self.code,
+            "file": self.file,
+            "line": self.line,
+            "message": self.message,
+            "fix": self.fix,
+            "severity": self.severity,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFile:
+    """One memory.
+
+    Attributes:
+        filename: Path relative to the memory directory, ``/`` between parts.
+        name, description, type: Frontmatter fields as strings; empty when absent.
+        content: The text after the frontmatter.
+        version: SHA-256 of the file's bytes: what ``update(expected=)`` takes.
+        size: Bytes.
+        mtime_ns: Modification time as the backend tells it; for people, never for decisions.
+        fields: Every top-level frontmatter field as a string.
+        problems: What is wrong with this file.
+    """
+
+    filename: str
+    name: str
+    description: str
+    type: str
+    content: str = field(repr=False)
+    version: str
+    size: int
+    mtime_ns: int
+    fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    problems: tuple[Problem, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "filename": self.filename,
+            "name": self.name,
+            "description": self.description,
+            "type": self.type,
+            "content": self.content,
+            "version": self.version,
+            "size": self.size,
+            "mtime_ns": self.mtime_ns,
+            "fields": dict(self.fields),
+            "problems": [problem.as_dict() for problem in self.problems],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One search result.
+
+    Attributes:
+        filename: Path relative to the memory directory.
+        score: Higher is better; comparable within one search only.
+        passage: The part of the file that matched best.
+        line: 1-based line of the file where the passage starts.
+        name, description, type: As in ``MemoryFile``.
+    """
+
+    filename: str
+    score: float
+    passage: str
+    line: int
+    name: str = ""
+    description: str = ""
+    type: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "filename": self.filename,
+            "score": self.score,
+            "passage": self.passage,
+            "line": self.line,
+            "name": self.name,
+            "description": self.description,
+            "type": self.type,
+        }

@@ -1,0 +1,29 @@
+"""Where bytes live: one seam, and the places that keep its promises."""
+
+from agentic_memory.backends.base import Backend
+from agentic_memory.backends.values import (
+    ABSENT,
+    ANY,
+    Change,
+    Delete,
+    FileRecord,
+    Move,
+    Obstacle,
+    Put,
+    Tree,
+    version_of,
+)
+
+__all__ = [
+    "ABSENT",
+    "ANY",
+    "Backend",
+    "Change",
+    "Delete",
+    "FileRecord",
+    "Move",
+    "Obstacle",
+    "Put",
+    "Tree",
+    "version_of",
+]
