@@ -1,0 +1,1 @@
+"""Which memories matter now: the query, the candidates, the pick."""
