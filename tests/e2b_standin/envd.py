@@ -4,7 +4,8 @@ Usage: ``python -m e2b_standin.envd ROOT SOCKET_FD TOKEN ENVIRONMENT_JSON``. It 
 """
 
 import asyncio
-import encodings.idna  # noqa: F401 - once inside the jail, nothing more can be imported
+import concurrent.futures.thread
+import encodings.idna
 import json
 import os
 import socket
@@ -15,6 +16,7 @@ from aiohttp import web
 
 from e2b_standin import jail, programs, tree, uploads
 
+USED_LATER = (concurrent.futures.thread, encodings.idna)  # inside the jail nothing more can be imported
 MAX_RPC_BYTES = 16 * 1024 * 1024
 
 

@@ -1,0 +1,122 @@
+"""Where the E2B tests run: sandboxes on the local stand-in, and on the real cloud when there is a key for it.
+
+A test module takes these fixtures with ``pytest_plugins = ["e2b_place"]``. Making a sandbox takes a third of a second and
+the real ones cost money, so there is one per module, and every test works in a directory of its own.
+"""
+
+import asyncio
+import os
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from e2b import AsyncSandbox
+from e2b_standin.control import StandIn, why_unavailable
+
+SANDBOX_SECONDS = 600
+HOME = "/home/user"
+
+
+def why_no_cloud() -> str:
+    """Say why the real cloud is not used; empty when it is."""
+    if os.environ.get("E2B_API_URL"):
+        return "E2B_API_URL points somewhere else than the E2B cloud"
+    if not os.environ.get("E2B_API_KEY", "").startswith("e2b_"):
+        return "set E2B_API_KEY to a real key (e2b_...) to run the same tests on the E2B cloud"
+    return ""
+
+
+WHY_NO_CLOUD = why_no_cloud()
+WHY_NO_STANDIN = why_unavailable()
+
+
+async def _make_sandbox(**options: Any) -> AsyncSandbox:
+    # With a key of its own a request whose answer is lost, and that the SDK repeats, makes one sandbox and not two.
+    defaults = {"timeout": SANDBOX_SECONDS, "idempotency_key": uuid.uuid4().hex}
+    return await AsyncSandbox.create(**(defaults | options))
+
+
+@pytest.fixture(scope="session")
+def standin() -> Iterator[StandIn]:
+    """The stand-in's server."""
+    if WHY_NO_STANDIN:
+        pytest.skip(WHY_NO_STANDIN)
+    with StandIn() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def on_standin(standin: StandIn) -> Iterator[StandIn]:
+    """The stand-in's server, and the SDK pointed at it while this module runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in standin.environment.items():
+            patch.setenv(name, value)
+        yield standin
+
+
+def _sandbox_for_module() -> Iterator[AsyncSandbox]:
+    # The SDK's connections belong to no event loop, so a sandbox made in one loop serves in every test's own.
+    sandbox = asyncio.run(_make_sandbox())
+    yield sandbox
+    asyncio.run(sandbox.kill())
+
+
+@pytest.fixture(scope="module")
+def local_sandbox(on_standin: StandIn) -> Iterator[AsyncSandbox]:
+    """A sandbox on the stand-in."""
+    yield from _sandbox_for_module()
+
+
+@pytest.fixture(scope="module")
+def cloud_sandbox() -> Iterator[AsyncSandbox]:
+    """A sandbox on the real cloud."""
+    yield from _sandbox_for_module()
+
+
+PLACES = ["stand-in"] if WHY_NO_CLOUD else ["stand-in", "cloud"]
+
+
+@pytest.fixture(scope="module", params=PLACES)
+def e2b_sandbox(request: pytest.FixtureRequest) -> AsyncSandbox:
+    """A sandbox in each place there is: what holds on the stand-in must hold on the cloud."""
+    sandbox: AsyncSandbox = request.getfixturevalue(
+        {"stand-in": "local_sandbox", "cloud": "cloud_sandbox"}[request.param]
+    )
+    return sandbox
+
+
+@pytest.fixture
+def cloud_or_skip() -> None:
+    """Skip with the reason when the tests that take ``e2b_sandbox`` do not run on the cloud as well."""
+    if WHY_NO_CLOUD:
+        pytest.skip(WHY_NO_CLOUD)
+
+
+@pytest.fixture
+async def new_sandbox(on_standin: StandIn) -> AsyncIterator[Callable[..., Awaitable[AsyncSandbox]]]:
+    """Make sandboxes on the stand-in that one test may do away with; they are killed at its end."""
+    made: list[AsyncSandbox] = []
+
+    async def make(**options: Any) -> AsyncSandbox:
+        made.append(await _make_sandbox(**options))
+        return made[-1]
+
+    yield make
+    for sandbox in made:
+        await on_standin.change(sandbox.sandbox_id, "kill")
+
+
+@pytest.fixture
+async def faults(on_standin: StandIn) -> AsyncIterator[StandIn]:
+    """The stand-in, to make things go wrong on. A fault that never struck fails the test: it proved nothing."""
+    await on_standin.clear()
+    await on_standin.calls()
+    yield on_standin
+    assert await on_standin.clear() == 0, "a fault was set but never struck"
+
+
+@pytest.fixture
+def place() -> str:
+    """The path of a directory that no other test uses; it is not there yet."""
+    return f"{HOME}/{uuid.uuid4().hex[:12]}"
