@@ -70,7 +70,7 @@ def module_of(dotted: str) -> str | None:
     parts = dotted.split(".")
     if parts[0] != "agentic_memory":
         return None
-    for end in range(len(parts), 0, -1):
+    for end in range(len(parts), 1 if len(parts) > 2 else 0, -1):  # only a name of the root itself is found there
         if (found := by_installed_name().get(".".join(parts[:end]))) is not None:
             return found
     raise AssertionError(f"{dotted} is imported, and there is no such module")
