@@ -1,0 +1,90 @@
+"""Numbers for terms, and the terms near a word that no file has."""
+
+from array import array
+from collections.abc import Iterator
+from itertools import chain
+from string import ascii_lowercase
+from typing import Final
+
+from agentic_memory.selection.words import chunk_terms, fold, is_unspaced, split_chunks
+
+MIN_TYPO_CHARS: Final = 5
+"""A shorter unknown word has too many neighbours to guess which one was meant."""
+
+
+class _ChunkNumbers(dict[str, tuple[int, ...]]):
+    """Chunk to term numbers, worked out once per distinct chunk, so that indexing runs at the speed of ``map``."""
+
+    def __init__(self, numbers: dict[str, int], pairs: dict[str, list[int]]) -> None:
+        super().__init__()
+        self._numbers = numbers
+        self._pairs = pairs
+
+    def __missing__(self, chunk: str) -> tuple[int, ...]:
+        terms = chunk_terms(chunk)
+        found = tuple(self._number(term) for term in terms)
+        if not is_unspaced(chunk):  # an unspaced run is a whole clause: it hardly comes twice
+            self[chunk] = found
+        return found
+
+    def _number(self, term: str) -> int:
+        number = self._numbers.get(term)
+        if number is None:
+            number = self._numbers[term] = len(self._numbers)
+            if is_unspaced(term):
+                for character in set(term):
+                    self._pairs.setdefault(character, []).append(number)
+        return number
+
+
+class Vocabulary:
+    """Every term ever indexed, by number. One thread writes at a time; reading needs no lock."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._pairs: dict[str, list[int]] = {}
+        self._chunks = _ChunkNumbers(self._numbers, self._pairs)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def add_text(self, text: str) -> "array[int]":
+        """Return the term numbers of ``text`` in order, numbering new terms."""
+        chunks = split_chunks(fold(text))
+        return array("i", chain.from_iterable(map(self._chunks.__getitem__, chunks)))
+
+    def read_text(self, text: str) -> Iterator[int]:
+        """Yield the known term numbers of ``text``, changing nothing."""
+        for chunk in split_chunks(fold(text)):
+            numbers = self._chunks.get(chunk)
+            if numbers is None:
+                numbers = tuple(self._numbers.get(term, -1) for term in chunk_terms(chunk))
+            yield from numbers
+
+    def find(self, term: str) -> int | None:
+        """Return the number of ``term``, or None when no file ever had it."""
+        return self._numbers.get(term)
+
+    def find_containing(self, character: str) -> tuple[int, ...]:
+        """Return the terms of unspaced script that hold ``character``."""
+        return tuple(self._pairs.get(character, ()))
+
+    def find_misspelt(self, term: str) -> tuple[int, ...]:
+        """Return the terms one edit away from ``term``: a letter more, less, other, or two swapped."""
+        if len(term) < MIN_TYPO_CHARS or not term.isascii() or not term.isalpha():
+            return ()
+        found = (self._numbers.get(edit) for edit in _edits(term))
+        return tuple(dict.fromkeys(number for number in found if number is not None))
+
+
+def _edits(word: str) -> Iterator[str]:
+    for at in range(len(word) + 1):
+        head, tail = word[:at], word[at:]
+        if tail:
+            yield head + tail[1:]
+            for letter in ascii_lowercase:
+                yield head + letter + tail[1:]
+        if len(tail) > 1:
+            yield head + tail[1] + tail[0] + tail[2:]
+        for letter in ascii_lowercase:
+            yield head + letter + tail
