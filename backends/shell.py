@@ -1,0 +1,344 @@
+r"""Memory in any place that can run ``sh``: the three calls of the seam, each as one POSIX script.
+
+``ShellBackend`` needs one thing of a subclass, ``_run``: run this script under ``sh`` with these bytes on its standard
+input and give back its standard output. The scripts (``shell_*.sh``, package data) run on dash, bash and BusyBox ash
+with the commands both coreutils and BusyBox have. They are constant texts: whatever varies travels in the request.
+
+**Request**, on standard input: lines, then raw bytes up to the end.
+
+1. a nonce, 32 hex digits, new for every call;
+2. ``raw`` or ``base64``: how the answer shall be coded (``text_only`` places need base64);
+3. the working directory, which must be there, or nothing;
+4. the call's own lines (each script's first comment says which), a path as ``p`` and its bytes, or as ``e`` and octal
+   escapes when it holds a newline;
+5. the bytes: for ``transact`` those of every ``Put``, for ``snapshot`` the stat lines whose bytes the caller has.
+
+**Answer**, between ``\n<nonce> S\n`` and ``\n<nonce> E\n``. Without both it is no answer: a login banner, a broken
+pipe or a dead sandbox is never taken for an empty directory. Exit codes are not asked for. ``X kind detail`` refuses;
+``A`` is absent; ``K`` done; ``C`` a conflict, followed by what is there; ``f size hash stat-fields`` and exactly
+``size`` bytes is a file. A snapshot is its listing, hashes and all bytes in a row; each file's bytes are proved by its
+hash, and what was torn by a writer is asked for once more. ``=`` says that the listing hashes to the digest sent along.
+
+**What may be trusted**: a stat line (device, inode, size, both times, path) stands for bytes only if the change time
+was old enough when it was taken, see ``STAMP_SLACK_SECONDS``.
+
+**Writing**: every text is staged beside its target, flushed and checked by hash. Then the lock of each directory is
+taken (a symlink ``.agentic-memory.lock`` that names its owner; one left by a dead owner is cleared after its process
+is gone, or after a minute where that cannot be seen), the preconditions are checked under it, and the names are
+changed: ``mv`` over what is there, ``ln`` where nothing may be. A failure on the way undoes what was done. Where there
+is a ``flock`` command the directory is locked by it too, which keeps out ``LocalBackend`` on a shared mount.
+"""
+
+from abc import abstractmethod
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections import OrderedDict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from importlib import resources
+from secrets import token_hex
+from typing import Final
+
+import anyio.to_thread
+
+from agentic_memory.backends.base import Backend, check_path
+from agentic_memory.backends.preconditions import check_changes, expected_word
+from agentic_memory.backends.shell_answer import (
+    Framed,
+    Look,
+    TornAnswerError,
+    proves,
+    raise_refusal,
+    read_look,
+    record_of,
+    refusal,
+    take_framed,
+    unwrap,
+)
+from agentic_memory.backends.values import (
+    ABSENT,
+    MAX_FILE_BYTES,
+    Absent,
+    Change,
+    Changes,
+    Delete,
+    FileRecord,
+    Move,
+    Obstacle,
+    Put,
+    Tree,
+    version_of,
+)
+from agentic_memory.errors import BackendUnavailable, Conflict, UnsafePath
+
+MAX_LOOKS: Final = 3
+"""How often a snapshot asks for the files that others were writing while it read them."""
+
+MAX_REMEMBERED_TREES: Final = 16
+LOCK_PATIENCE_SECONDS: Final = 10
+_SMALL_ANSWER_BYTES: Final = 64 * 1024  # read in the event loop's thread; anything larger in a worker
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    """What the last snapshot of a root proved."""
+
+    versions: dict[bytes, str]
+    versions_set: frozenset[str]
+    request: bytes
+    token: str
+    quiet: Tree
+
+
+class ShellBackend(Backend):
+    """Keep the backend's promises with ``sh`` alone. See the module text for the protocol.
+
+    Args:
+        workdir: A directory that must be there; when it is not, every call is ``BackendUnavailable``. None: not asked.
+    """
+
+    text_only = False
+    """Whether the way back carries text only, so that answers must come in base64."""
+
+    def __init__(self, workdir: str | None = None) -> None:
+        self._workdir = None if workdir is None else check_path(workdir)
+        self._remembered: OrderedDict[tuple[object, ...], _Remembered] = OrderedDict()
+        self.round_trips = 0
+
+    @abstractmethod
+    async def _run(self, script: str, request: bytes) -> bytes:
+        """Run ``script`` under ``sh`` with ``request`` on standard input, to its end; return its standard output.
+
+        ``script`` is one of a few constant texts, so it may be cached where it runs. What cannot be told to have run
+        to its end, or gave no answer in time, raises ``BackendUnavailable``; exit code and standard error need no look.
+        """
+
+    # ------------------------------------------------------------------ the seam
+
+    async def snapshot(
+        self,
+        root: str,
+        *,
+        known: Collection[str] = frozenset(),
+        suffix: str = "",
+        hidden: bool = False,
+        max_bytes: int = MAX_FILE_BYTES,
+    ) -> Tree:
+        """See every file under ``root``; as ``Backend.snapshot``.
+
+        Files that change while they are read cost up to two more round trips; one that never holds still is an
+        obstacle.
+        """
+        root = check_path(root)
+        key = (root, suffix, hidden, max_bytes)
+        known = known if isinstance(known, (set, frozenset, dict)) else frozenset(known)
+        before = self._remembered.get(key)
+        asked = [_spell(root), _spell(_any_case(suffix)), str(int(bool(suffix))), str(int(hidden)), str(max_bytes)]
+        have: dict[bytes, FileRecord] = {}
+        sent: Iterable[bytes] = ()
+        request, token = b"", "-"
+        if before is not None:
+            if before.versions_set.issubset(known):
+                sent, request, token = before.versions.keys(), before.request, before.token or "-"
+            else:
+                sent = [line for line, version in before.versions.items() if version in known]
+                request = _known_lines(sent)
+        for attempt in range(MAX_LOOKS):
+            head = _lines(*asked, "fast" if attempt == 0 else "careful", token)
+            body, nonce = await self._ask("snapshot", head + request, root)
+            raise_refusal(body, root)
+            if body.startswith(b"A\n"):
+                self._remembered.pop(key, None)
+                return Tree(root, exists=False, files=())
+            if before is not None and body.split(b"\n", 2)[1:2] == [b"="]:
+                return before.quiet
+            read = partial(
+                read_look, body, nonce, sent=frozenset(sent), careful=attempt > 0, max_bytes=max_bytes, root=root
+            )
+            look = read() if len(body) <= _SMALL_ANSWER_BYTES else await anyio.to_thread.run_sync(read)
+            have.update(look.fresh)
+            if not look.loose:
+                break
+            sent, token = [*sent, *look.fresh], "-"
+            request = _known_lines(sent)
+        tree, memory = _settle(root, look, have, before, known)
+        self._remembered[key] = memory
+        self._remembered.move_to_end(key)
+        while len(self._remembered) > MAX_REMEMBERED_TREES:
+            self._remembered.popitem(last=False)
+        return tree
+
+    async def fetch(
+        self, path: str, *, within: str | None = None, max_bytes: int = MAX_FILE_BYTES
+    ) -> FileRecord | Absent:
+        """Read one file; as ``Backend.fetch``."""
+        path = check_path(path)
+        request = _lines(_spell(path), _spell(check_path(within) if within else ""), str(max_bytes))
+        for _ in range(MAX_LOOKS):
+            body, _nonce = await self._ask("fetch", request, path)
+            if body.startswith((b"A\n", b"X not-a-directory ")):
+                return ABSENT
+            raise_refusal(body, path)
+            found, _end = take_framed(body, 0)
+            if found.whole:
+                return FileRecord(path, found.size, found.mtime_ns, found.version, found.data)
+            if found.problem == "too_large":
+                raise BackendUnavailable(
+                    f"{path} holds {found.size} bytes, over the limit of {max_bytes}; make it smaller"
+                )
+            if found.problem == "unreadable":
+                raise BackendUnavailable(f"{path}: permission denied; give the sandbox's user access to it")
+        raise BackendUnavailable(f"{path} changes faster than it can be read; try again later")
+
+    async def transact(self, changes: Changes, *, within: str | None = None) -> None:
+        """Apply all ``changes`` or none; as ``Backend.transact``."""
+        planned = check_changes(changes)
+        if not planned:
+            return
+        head = [_spell(check_path(within) if within else ""), str(LOCK_PATIENCE_SECONDS), str(len(planned))]
+        bodies: list[bytes] = []
+        for change in planned:
+            head.extend(_change_lines(change))
+            if isinstance(change, Put):
+                bodies.append(change.data)
+        what = planned[0].source if isinstance(planned[0], Move) else planned[0].path
+        body, _ = await self._ask("transact", _lines(*head) + b"".join(bodies), what)
+        if body.startswith(b"K\n"):
+            return
+        first, _, rest = body.partition(b"\n")
+        words = first.split(b" ")
+        if words[0] == b"C":
+            raise await self._conflict(planned[int(words[1])], rest, at_target=words[2] == b"1")
+        _raise_change_refusal(first, planned, what)
+        raise TornAnswerError(f"{what}: the sandbox's answer does not have the agreed form")
+
+    async def _conflict(self, change: Change, rest: bytes, *, at_target: bool) -> Conflict:
+        path = change.path if not isinstance(change, Move) else change.target if at_target else change.source
+        expected = expected_word(ABSENT if at_target else change.expected)
+        found, _ = take_framed(rest, 0)
+        if found.problem == "vanished":
+            return Conflict(path, expected=expected, current=None)
+        if found.whole:
+            return Conflict(path, expected=expected, current=found.data)
+        record = await self.fetch(path)
+        return Conflict(path, expected=expected, current=None if record is ABSENT else record.data)
+
+    async def _ask(self, verb: str, request: bytes, what: str) -> tuple[bytes, str]:
+        nonce = token_hex(16)
+        head = _lines(nonce, "base64" if self.text_only else "raw", _spell(self._workdir or ""))
+        self.round_trips += 1
+        raw = await self._run(script_of(verb), head + request)
+        if self.text_only:
+            try:
+                raw = b64decode(b"".join(raw.split()), validate=True)
+            except Base64Error as exc:
+                raise TornAnswerError(f"{what}: the sandbox gave no whole answer") from exc
+        body = unwrap(raw, nonce, what=what)
+        return body, nonce
+
+
+@cache
+def script_of(verb: str) -> str:
+    """Return the text of the script for ``verb`` (snapshot, fetch or transact)."""
+    files = resources.files("agentic_memory.backends")
+    return "".join((files / f"shell_{name}.sh").read_text("utf-8") for name in ("common", verb))
+
+
+def _settle(
+    root: str, look: Look, have: dict[bytes, FileRecord], before: _Remembered | None, known: Collection[str]
+) -> tuple[Tree, _Remembered]:
+    """Make the tree out of what was proved now and what was proved before."""
+    files: list[FileRecord] = []
+    obstacles = dict(look.obstacles)
+    versions: dict[bytes, str] = {}
+    settled = not look.odd and not look.loose
+    for line, path in look.lines.items():
+        record = have.get(line)
+        if record is None and before is not None and line in before.versions:
+            record = record_of(line, path, before.versions[line])
+        if record is None:
+            if line in look.loose:
+                obstacles[path] = Obstacle(path, "unreadable", "it changes while it is being read")
+            continue
+        if proves(line, look.old_before):
+            versions[line] = record.version
+        else:
+            settled = False
+        files.append(replace(record, data=None) if record.version in known else record)
+    for path, found in look.odd.items():
+        _place_odd(path, found, known, files, obstacles)
+    tree = Tree(
+        root,
+        exists=True,
+        files=tuple(sorted(files, key=lambda record: record.path)),
+        obstacles=tuple(sorted(obstacles.values(), key=lambda obstacle: obstacle.path)),
+    )
+    quiet = tree
+    if any(record.data is not None for record in tree.files):
+        quiet = replace(tree, files=tuple(replace(record, data=None) for record in tree.files))
+    return tree, _Remembered(
+        versions, frozenset(versions.values()), _known_lines(versions), look.token if settled else "", quiet
+    )
+
+
+def _place_odd(
+    path: str, found: Framed, known: Collection[str], files: list[FileRecord], obstacles: dict[str, Obstacle]
+) -> None:
+    if found.whole:
+        data = None if found.version in known else found.data
+        files.append(FileRecord(path, found.size, found.mtime_ns, found.version, data))
+    elif found.problem == "too_large":
+        obstacles[path] = Obstacle(path, "too_large", f"{found.size} bytes")
+    elif found.problem != "vanished":
+        obstacles[path] = Obstacle(path, "unreadable", "it could not be read, or changes while it is being read")
+
+
+def _raise_change_refusal(line: bytes, planned: list[Change], what: str) -> None:
+    """Raise what an ``X`` line of ``transact`` says, about the change whose number it carries."""
+    if not line.startswith(b"X "):
+        return
+    kind, _, rest = line[2:].partition(b" ")
+    number, _, detail = rest.partition(b" ")
+    if number.isdigit() and int(number) < len(planned):
+        change = planned[int(number)]
+        what = change.source if isinstance(change, Move) else change.path
+        rest = detail
+    raise refusal(b"X %s %s\n" % (kind, rest), what)
+
+
+def _change_lines(change: Change) -> list[str]:
+    expected = expected_word(change.expected)
+    if isinstance(change, Put):
+        return [f"put {expected} {version_of(change.data)} {len(change.data)}", _spell(change.path)]
+    if isinstance(change, Delete):
+        return [f"delete {expected} - 0", _spell(change.path)]
+    return [f"move {expected} - 0", _spell(change.source), _spell(change.target)]
+
+
+def _known_lines(lines: Iterable[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
+
+
+def _lines(*lines: str) -> bytes:
+    try:
+        return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as exc:
+        raise UnsafePath(f"{exc.object!r} has characters that no file name can hold") from exc
+
+
+def _spell(path: str) -> str:
+    if "\n" not in path:
+        return f"p{path}"
+    return "e" + "".join(f"\\0{byte:03o}" for byte in path.encode("utf-8", "surrogateescape"))
+
+
+def _any_case(suffix: str) -> str:
+    """Return a ``find -name`` pattern for names that end in ``suffix``, whatever the case of its letters."""
+    parts = ["*"]
+    for character in suffix:
+        if character.isascii() and character.isalpha():
+            parts.append(f"[{character.lower()}{character.upper()}]")
+        else:
+            parts.append(f"\\{character}" if character.isascii() and not character.isalnum() else character)
+    return "".join(parts)
