@@ -116,12 +116,18 @@ class InMemoryBackend(Backend):
             make_parents(self._nodes, path)
             self._nodes[path] = Special()
 
+    def permit(self, path: str) -> None:
+        """Let readers in again where ``obstruct`` forbade it."""
+        self._denied.discard(check_path(path))
+
     def clear(self, path: str) -> None:
-        """Take away whatever is at ``path`` and below it, and let readers in again."""
+        """Take away whatever is at ``path`` and below it."""
         with self._lock:
-            path = check_path(path)
-            self._denied.discard(path)
-            drop(self._nodes, path)
+            drop(self._nodes, check_path(path))
+
+    def is_link(self, path: str) -> bool:
+        """Tell whether a symlink is at ``path``."""
+        return isinstance(self._nodes.get(check_path(path)), Link)
 
     def mode_of(self, path: str) -> int | None:
         """Return the permission bits of the file at ``path``; None when there is no file."""
