@@ -159,7 +159,8 @@ def replacement_between(old: str, new: str) -> Replacement | None:
     while True:
         was = "\n".join(before[head : len(before) - tail])
         becomes = after[head : len(after) - tail]
-        if was.strip() and becomes and old.count(was) == 1:
+        # Counting would miss occurrences that overlap.
+        if was.strip() and becomes and old.find(was) == old.rfind(was):
             return Replacement(was, "\n".join(becomes))
         if head:
             head -= 1
