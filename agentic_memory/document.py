@@ -181,7 +181,7 @@ def _read(text: str, encoding: Encoding, filename: str, problems: list[Problem])
     if first is None:
         return Document(text, encoding, "", "", "", _NO_FIELDS, None, 0, tuple(problems))
     header, fields = first, list(first.block.fields)
-    at = _BLANKS.match(text, first.after).end()  # type: ignore[union-attr] - it matches everywhere
+    at = _end_of(_BLANKS, text, first.after)
     second = _find_header(text, at) if first.closed and at < len(text) else None
     if second is not None and second.closed and any(found.key in KNOWN_KEYS for found in second.block.fields):
         problems.append(make_problem("second-block", filename, count_breaks(text, 0, at) + 1))
@@ -213,7 +213,7 @@ def _find_first_header(text: str, filename: str, problems: list[Problem]) -> _He
     begin = 1 if text.startswith("\ufeff") else 0
     if _FENCE.match(text, begin):
         return _find_header(text, begin)
-    at = _PREAMBLE.match(text, begin).end()  # type: ignore[union-attr] - it matches everywhere
+    at = _end_of(_PREAMBLE, text, begin)
     if at == begin or text[at - 1] not in "\r\n":
         return None
     header = _find_header(text, at)
@@ -266,8 +266,12 @@ def _nested_type(fields: list[Field]) -> str:
 
 
 def _after_blank_line(text: str, at: int) -> int:
-    blank = _BLANK_LINE.match(text, at)
-    return blank.end() if blank else at
+    return _end_of(_BLANK_LINE, text, at)
+
+
+def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    return match.end() if match else at
 
 
 # --------------------------------------------------------------------------- editing
@@ -444,7 +448,12 @@ def _indent_of(block: str) -> str:
 
 
 def render_document(
-    *, name: str, description: str, type: str, content: str, extra: Mapping[str, str] = _NO_FIELDS
+    *,
+    name: str,
+    description: str,
+    type: str,  # noqa: A002 - the frontmatter field's name
+    content: str,
+    extra: Mapping[str, str] = _NO_FIELDS,
 ) -> bytes:
     """Return a new memory file that reads back as what it was made of.
 
@@ -466,7 +475,7 @@ def render_document(
 
 
 def _write_field(key: str, written: str) -> str:
-    if _RESOLVER.resolve(ScalarNode, key, (True, False)) != _STRING_TAG:
+    if not _is_string_to_yaml(key):
         key = f'"{key}"'
     return f"{key}: {written}".rstrip()
 
@@ -490,7 +499,13 @@ def _write_value(value: str, style: str) -> Iterator[str]:
 
 def _is_plain(value: str) -> bool:
     """Tell whether YAML reads ``value`` as this string when it stands without quotes."""
-    return _PLAIN.fullmatch(value) is not None and _RESOLVER.resolve(ScalarNode, value, (True, False)) == _STRING_TAG
+    return _PLAIN.fullmatch(value) is not None and _is_string_to_yaml(value)
+
+
+def _is_string_to_yaml(plain: str) -> bool:
+    """Tell whether strict YAML takes this for a string, not for a number, a date, a boolean or nothing."""
+    tag: str = _RESOLVER.resolve(ScalarNode, plain, (True, False))  # type: ignore[no-untyped-call] - so typed by stubs
+    return tag == _STRING_TAG
 
 
 def _escape(match: re.Match[str]) -> str:

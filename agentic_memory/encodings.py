@@ -90,11 +90,11 @@ def _looks_chinese(data: bytes) -> bool:
     at = 0
     while at < len(data):
         lead = data[at]
-        if lead < 0x80:  # noqa: PLR2004 - ASCII
+        if lead < 0x80:
             at += 1
             continue
         trail = data[at + 1] if at + 1 < len(data) else 0
-        if 0x30 <= trail <= 0x39:  # noqa: PLR2004 - four-byte form: emoji and the like, neither for nor against
+        if 0x30 <= trail <= 0x39:  # the four-byte form: emoji and the like, neither for nor against
             at += 4
             continue
         pairs += 1

@@ -106,9 +106,9 @@ class _FieldLoader(BaseLoader):
 
     def get_single_data(self) -> list[Field]:
         self.get_event()
-        if isinstance(self.get_event(), yaml.StreamEndEvent):
+        if isinstance(self._next(), yaml.StreamEndEvent):
             return []
-        first = self.get_event()
+        first = self._next()
         if not isinstance(first, yaml.MappingStartEvent):
             raise _NoMapping
         _check_node(first)
@@ -116,19 +116,23 @@ class _FieldLoader(BaseLoader):
         if first.flow_style and not any(field.key in KNOWN_KEYS for field in fields):
             raise _NoMapping
         self.get_event()
-        if not isinstance(self.get_event(), yaml.StreamEndEvent):
+        if not isinstance(self._next(), yaml.StreamEndEvent):
             raise _Refused("more than one document")
         return fields
 
+    def _next(self) -> Any:
+        # PyYAML's stubs leave every part of an event optional, although the loaders always fill it.
+        return self.get_event()
+
     def _read_mapping(self, parent: str) -> Iterator[Field]:
         while True:
-            key = self.get_event()
+            key = self._next()
             if isinstance(key, yaml.MappingEndEvent):
                 return
             _check_node(key)
             if not isinstance(key, yaml.ScalarEvent):
                 raise _Refused("a key that is no string")
-            value = self.get_event()
+            value = self._next()
             _check_node(value)
             start, line = value.start_mark.index, key.start_mark.line + 1
             if isinstance(value, yaml.ScalarEvent):
@@ -145,7 +149,7 @@ class _FieldLoader(BaseLoader):
     def _skip_collection(self) -> int:
         depth = 1
         while depth:
-            event = self.get_event()
+            event = self._next()
             _check_node(event)
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1

@@ -25,6 +25,9 @@ KINDS: Final = MappingProxyType(
         "not-utf8": Kind("warning", "holds a byte that is not UTF-8 ({byte})", "save the file as UTF-8"),
         "other-encoding": Kind("info", "is stored as {encoding}, which other tools may misread", "save it as UTF-8"),
         # one file: its frontmatter
+        "no-frontmatter": Kind(
+            "warning", "has no frontmatter, so no name and no description", "begin it with ---, name, description, ---"
+        ),
         "frontmatter-not-first": Kind(
             "warning", "something stands before the frontmatter", "move the opening --- to the first line"
         ),
@@ -61,7 +64,7 @@ KINDS: Final = MappingProxyType(
         "dangling-wikilink": Kind("info", "[[{target}]] names no memory", "correct the link, or write that memory"),
         # the index
         "index-missing": Kind("warning", "there is no index", "add one line per memory: `- [Title](file.md) — hook`"),
-        "entry-without-file": Kind("error", "the entry names {filename}, which is not there", "{advice}"),
+        "entry-without-file": Kind("warning", "the entry names {filename}, which is not there", "{advice}"),
         "duplicate-entry": Kind(
             "warning", "{filename} is listed again; line {first} lists it first", "keep one of the lines"
         ),
