@@ -19,7 +19,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 CODE_FOLDERS = ("agentic_memory", "backends", "tools", "prompts")
-MAX_MODULE_LINES = 400
+MAX_MODULE_LINES = 600  # most have under 400; this is where a module has certainly gained a second noun
 
 if not (ROOT / "agentic_memory").is_dir():
     pytest.skip("these tests are about a checkout; here only the installed package is tested", allow_module_level=True)
@@ -169,8 +169,7 @@ def test_every_folder_with_code_is_packaged():
 @pytest.mark.parametrize("module", sorted(modules()))
 def test_a_module_is_small_enough_to_read_at_once(module):
     lines = (ROOT / f"{module}.py").read_text("utf-8").count("\n")
-    # The conformance suite is a list of promises; cutting it in two would hide half of them.
-    assert lines <= (2000 if module == "agentic_memory/testing" else MAX_MODULE_LINES), f"{module} has {lines} lines"
+    assert lines <= MAX_MODULE_LINES, f"{module} has {lines} lines"
 
 
 # ------------------------------------------------------------------ what is public
