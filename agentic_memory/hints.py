@@ -1,0 +1,153 @@
+"""Memory files as a ``HintBlock``, and the ledger of those that stand in an agent's context."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agentscope.message import HintBlock
+from agentscope.state import AgentState
+
+from agentic_memory.document import Document
+from agentic_memory.fence import as_attribute, fence_id, printable
+from agentic_memory.prompts import load_prompt
+from agentic_memory.tokens import cut_to_tokens, estimate_tokens
+from agentic_memory.values import MemoryFile
+
+STATE_KEY: Final = "agentic_memory"
+"""Where this package's state stands in ``AgentState.middle_context``, by memory directory."""
+DAY_NS: Final = 86_400 * 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFile:
+    """One file as a hint shows it. ``lines_left_out`` is None when it is whole."""
+
+    filename: str
+    version: str
+    text: str
+    lines_left_out: tuple[int, int] | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Estimated size."""
+        return estimate_tokens(self.text)
+
+
+def show_file(file: MemoryFile, document: Document, *, path: str, max_tokens: int) -> ShownFile:
+    """Render one file in its fence, cut at a line when it is longer than ``max_tokens``."""
+    whole = printable(document.text).rstrip("\n")
+    shown = cut_to_tokens(whole, max_tokens).rstrip("\n")
+    left_out = None
+    if len(shown) < len(whole):
+        first = shown.count("\n") + (2 if shown and whole[len(shown)] == "\n" else 1)
+        last = whole.count("\n") + 1
+        left_out = (first, last)
+        shown += "\n" + load_prompt("hint_rest").format(first=first, last=last, file=as_attribute(path))
+    attributes = f' type="{as_attribute(file.type)}"' if file.type else ""
+    attributes += f' written="{age}"' if (age := _age(file.mtime_ns)) else ""
+    text = load_prompt("hint_file").format(
+        id=fence_id(shown), file=as_attribute(path), attributes=attributes, text=shown
+    )
+    return ShownFile(file.filename, file.version, text, left_out)
+
+
+def render_hint(files: Sequence[ShownFile]) -> str:
+    """Render the text of one hint."""
+    return "\n\n".join([load_prompt("hint"), *(file.text for file in files)])
+
+
+def _age(mtime_ns: int) -> str:
+    days = (time.time_ns() - mtime_ns) // DAY_NS
+    if mtime_ns <= 0 or days < 0:
+        return ""  # a sandbox that keeps no times, or a clock that is wrong: say nothing rather than something false
+    return {0: "today", 1: "yesterday"}.get(days, f"{days} days ago")
+
+
+class HintLedger:
+    """Which memory files stand in an agent's context, by what hint. Lives in ``state.middle_context``."""
+
+    def __init__(self, state: AgentState, root: str) -> None:
+        self._state = state
+        self._root = root
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """This memory's own part of the state, JSON-serialisable; made when there is none."""
+        memories = self._state.middle_context.get(STATE_KEY)
+        if not isinstance(memories, dict):
+            memories = self._state.middle_context[STATE_KEY] = {}
+        own = memories.get(self._root)
+        if not isinstance(own, dict):
+            own = memories[self._root] = {}
+        return own
+
+    def peek(self, key: str) -> Any:
+        """Return one entry of ``data`` without making anything."""
+        memories = self._state.middle_context.get(STATE_KEY)
+        own = memories.get(self._root) if isinstance(memories, dict) else None
+        return own.get(key) if isinstance(own, dict) else None
+
+    def add(self, block: HintBlock, files: Sequence[ShownFile], *, reply_id: str, tokens: int) -> None:
+        """Record a hint that was put into the context."""
+        self.data.setdefault("hints", []).append(
+            {
+                "block": block.id,
+                "reply": reply_id,
+                "files": {file.filename: file.version for file in files},
+                "tokens": tokens,
+            }
+        )
+
+    def hints(self) -> list[dict[str, Any]]:
+        """Return the records of all hints put into the context, live or not."""
+        return list(self.peek("hints") or ())
+
+    def live(self) -> list[dict[str, Any]]:
+        """Return the records of hints that still stand in the context; forget those compressed away or removed."""
+        hints = self.hints()
+        if not hints:
+            return []
+        present = {block.id for block in _hint_blocks(self._state)}
+        self.data["hints"] = [hint for hint in hints if hint["block"] in present]
+        return list(self.data["hints"])
+
+    def shows(self, filename: str, version: str) -> bool:
+        """Tell whether the context holds that file with that content."""
+        return any(hint["files"].get(filename) == version for hint in self.live())
+
+    def missing(self, blocks: Sequence[HintBlock]) -> list[HintBlock]:
+        """Return those of ``blocks`` that do not stand in the context."""
+        present = {block.id for block in _hint_blocks(self._state)} if blocks else set()
+        return [block for block in blocks if block.id not in present]
+
+    def trim(self, *, max_tokens: int, reply_id: str) -> tuple[str, ...]:
+        """Bound what earlier replies left in the context, and return the files whose text was taken out.
+
+        While their hints together stay under ``max_tokens`` nothing is touched: changing an early message costs the
+        provider's prefix cache everything after it. Over it, the oldest are replaced by a line that names them until
+        half of the budget is free again, so that it happens rarely.
+        """
+        earlier = [hint for hint in self.live() if hint["reply"] != reply_id]
+        total = sum(hint["tokens"] for hint in earlier)
+        if total <= max_tokens:
+            return ()
+        removed: dict[str, None] = {}
+        blocks = {block.id: block for block in _hint_blocks(self._state)}
+        for hint in earlier:
+            if total <= max_tokens // 2:
+                break
+            names = ", ".join(as_attribute(name) for name in hint["files"])
+            blocks[hint["block"]].hint = load_prompt("hint_removed").format(names=names)
+            removed.update(dict.fromkeys(hint["files"]))
+            total -= hint["tokens"]
+            self.data["hints"] = [item for item in self.data["hints"] if item["block"] != hint["block"]]
+        return tuple(removed)
+
+
+def _hint_blocks(state: AgentState) -> Iterator[HintBlock]:
+    for message in state.context:
+        if message.role == "assistant":
+            for block in message.content:
+                if isinstance(block, HintBlock):
+                    yield block

@@ -1,0 +1,195 @@
+"""``AgenticMemoryMiddleware``: AgentScope's hooks, each a thin call into the memory of the running reply."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from agentscope.agent import Agent
+from agentscope.event import ExternalExecutionResultEvent, UserConfirmResultEvent, UserInterruptEvent
+from agentscope.message import Msg
+from agentscope.middleware import MiddlewareBase
+from opentelemetry import trace
+
+from agentic_memory.backends import ABSENT
+from agentic_memory.formatters import drops_hints, expose_hints, has_hint
+from agentic_memory.hints import HintLedger
+from agentic_memory.parameters import MemoryParameters
+from agentic_memory.receipt import Receipt
+from agentic_memory.reply import ReplyMemory
+from agentic_memory.section import render_section, render_unavailable
+from agentic_memory.selection.query import build_query
+from agentic_memory.shelf import INDEX_FILENAME
+from agentic_memory.store import BackendSource, MemoryStore
+
+NextHandler = Callable[..., AsyncGenerator[Any, None]]
+
+
+class AgenticMemoryMiddleware(MiddlewareBase):
+    """Long-term memory in Markdown files, for any number of agents and sessions at once.
+
+    Takes the place of ``agentscope.middleware.AgenticMemoryMiddleware``: the same arguments, the same defaults.
+    The system prompt gets instructions and the ``MEMORY.md`` index; during a reply a model picks the memory files that
+    matter and they are shown as one hint. Failing memory never ends a reply unless ``on_error="raise"``.
+
+    Args:
+        workdir: Directory that holds the memory directory, in the backend's own terms.
+        memory_dir: The memory directory below it.
+        parameters: What can be tuned.
+        backend: Where the bytes live: a backend of ours or of AgentScope, a workspace, or a callable that gives one.
+            The local disk when None.
+    """
+
+    FILENAME_MEMORY_MD: str = INDEX_FILENAME
+    Parameters = MemoryParameters
+
+    def __init__(
+        self,
+        *,
+        workdir: str,
+        memory_dir: str = "Memory",
+        parameters: MemoryParameters | None = None,
+        backend: BackendSource | None = None,
+    ) -> None:
+        self._parameters = parameters or MemoryParameters()
+        self._store = MemoryStore(workdir=workdir, memory_dir=memory_dir, backend=backend)
+        # The replies under way, by agent: weak, so that an agent dropped in mid-reply takes its entry along.
+        self._replies: WeakKeyDictionary[Agent, list[ReplyMemory]] = WeakKeyDictionary()
+
+    @property
+    def store(self) -> MemoryStore:
+        """The memory itself, for programs."""
+        return self._store
+
+    def receipt(self, agent: Agent) -> Receipt | None:
+        """Return what memory did in the agent's last reply (or does in the running one); None before the first."""
+        data = HintLedger(agent.state, self._store.named_root).peek("receipt")
+        return Receipt.from_dict(data) if isinstance(data, dict) else None
+
+    async def aclose(self) -> None:
+        """Release what the middleware holds."""
+        await self._store.aclose()
+
+    # ------------------------------------------------------------------ hooks
+
+    async def on_system_prompt(self, agent: Agent, current_prompt: str) -> str:
+        """Append the memory section. Within a reply it is the same text every time."""
+        reply = self._reply_of(agent)
+        section = await self._section_now() if reply is None else await reply.section()
+        if reply is not None:
+            self._raise_if_asked(reply)
+        return f"{current_prompt}\n\n{section}"
+
+    async def on_reply(
+        self, agent: Agent, input_kwargs: dict[str, Any], next_handler: NextHandler
+    ) -> AsyncGenerator[Any, None]:
+        """Start the memory work of a reply, and end it with the reply."""
+        inputs = input_kwargs.get("inputs")
+        if isinstance(inputs, UserInterruptEvent):
+            async for item in next_handler(**input_kwargs):
+                yield item
+            return
+        reply = self._begin(agent, inputs)
+        running = self._replies.setdefault(agent, [])
+        running.append(reply)
+        try:
+            async for item in next_handler(**input_kwargs):
+                yield item
+        finally:
+            running.remove(reply)
+            await reply.close()
+            _trace(reply.receipt)
+
+    async def on_compress_context(
+        self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., Awaitable[None]]
+    ) -> None:
+        """Show what was picked before the context is counted, so that a hint never overruns what was measured."""
+        reply = self._reply_of(agent)
+        # A tool may ask for compression too; between a tool call and its result is no place for a hint.
+        if reply is None or agent.state.get_unfinished_tool_calls(agent.name):
+            await next_handler(**input_kwargs)
+            return
+        shown = await reply.step()
+        self._raise_if_asked(reply)
+        await next_handler(**input_kwargs)
+        reply.put_back(shown)
+
+    async def on_reasoning(
+        self, agent: Agent, input_kwargs: dict[str, Any], next_handler: NextHandler
+    ) -> AsyncGenerator[Any, None]:
+        """Tell of the hints shown, then let the agent reason."""
+        reply = self._reply_of(agent)
+        if reply is not None:
+            for event in reply.take_events():
+                yield event
+        async for item in next_handler(**input_kwargs):
+            yield item
+
+    async def on_model_call(
+        self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., Awaitable[Any]]
+    ) -> Any:
+        """Turn hints into plain text for formatters that would drop them."""
+        formatter = getattr(input_kwargs.get("current_model"), "formatter", None)
+        ids = {hint["block"] for hint in HintLedger(agent.state, self._store.named_root).hints()}
+        messages: Sequence[Msg] = input_kwargs["messages"]
+        if formatter is not None and ids and has_hint(messages, ids) and await drops_hints(formatter):
+            input_kwargs = {**input_kwargs, "messages": expose_hints(messages, ids)}
+        return await next_handler(**input_kwargs)
+
+    # ------------------------------------------------------------------ inside
+
+    def _begin(self, agent: Agent, inputs: Any) -> ReplyMemory:
+        own = agent.name
+        history = [message for message in agent.state.context if _text(message)]
+        resumed = isinstance(inputs, UserConfirmResultEvent | ExternalExecutionResultEvent)
+        new = [inputs] if isinstance(inputs, Msg) else inputs if isinstance(inputs, list) else []
+        new = [message for message in new if isinstance(message, Msg)]
+        if not new:
+            # Observed before, or answered by a confirmation: what was said last by anybody else.
+            end = len(history)
+            while resumed and end and history[end - 1].name == own:
+                end -= 1
+            start = end
+            while start and history[start - 1].name != own:
+                start -= 1
+            new, history = history[start:end], history[:start]
+        query = build_query([_text(message) for message in new], [_text(message) for message in history])
+        return ReplyMemory(
+            agent=agent,
+            store=self._store,
+            parameters=self._parameters,
+            query=query,
+            resumed=resumed,
+        )
+
+    def _reply_of(self, agent: Agent | None) -> ReplyMemory | None:
+        running = self._replies.get(agent) if agent is not None else None
+        return running[-1] if running else None
+
+    async def _section_now(self) -> str:
+        """Render the section outside a reply: for a caller that only wants to see the prompt."""
+        parameters, store = self._parameters, self._store
+        try:
+            snapshot = await store.load()
+            if snapshot.index_record is ABSENT:
+                await store.ensure_index()
+        except Exception as error:
+            if parameters.on_error == "raise":
+                raise
+            return render_unavailable(parameters.memory_instructions, root=store.named_root, reason=str(error)).text
+        return render_section(
+            snapshot, instructions=parameters.memory_instructions, max_tokens=parameters.memory_max_tokens
+        ).text
+
+    def _raise_if_asked(self, reply: ReplyMemory) -> None:
+        if self._parameters.on_error == "raise" and reply.causes:
+            raise reply.causes[0]
+
+
+def _text(message: Msg) -> str:
+    return message.get_text_content() or ""
+
+
+def _trace(receipt: Receipt) -> None:
+    span = trace.get_current_span()
+    if span.is_recording():
+        span.set_attributes(receipt.attributes())

@@ -1,0 +1,94 @@
+"""What a user can tune: upstream's eight fields with their defaults, and ours."""
+
+from typing import Any, Final, Literal
+
+from agentscope.model import ChatModelBase
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from agentic_memory.prompts import load_prompt
+
+_TRANSLATED: Final = ("memory_instructions", "retrieval_instructions")
+
+
+class MemoryParameters(BaseModel):
+    """Parameters of ``AgenticMemoryMiddleware``. Token counts are estimates: UTF-8 bytes / 4, as AgentScope counts."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_default=True)
+
+    memory_max_tokens: int = Field(
+        default=4_000, ge=0, title="MEMORY.md Max Length", description="Tokens of MEMORY.md in the system prompt."
+    )
+    memory_instructions: str = Field(
+        default_factory=lambda: load_prompt("memory_instructions.en"),
+        title="Memory Instructions",
+        description="Instructions before MEMORY.md in the system prompt; {memory_dir} becomes the memory directory.",
+        json_schema_extra={"format": "textarea"},
+    )
+    retrieval_async: bool = Field(
+        default=True, title="Async Retrieval", description="Whether memory files are picked and shown during a reply."
+    )
+    retrieval_model: SkipJsonSchema[ChatModelBase | None] = Field(
+        default=None, title="Retrieval Model", description="Model that picks the files; the agent's own when None."
+    )
+    retrieval_max_tokens_per_md: int = Field(
+        default=2_000, ge=0, title="Retrieval Max Tokens Per File", description="Tokens shown of one picked file."
+    )
+    retrieval_max_files: int = Field(
+        default=200,
+        ge=0,
+        title="Retrieval Max Files",
+        description="Files put before the model to pick from. Of more, the best by words and then the newest; 0: none.",
+    )
+    retrieval_max_tokens_per_frontmatter: int = Field(
+        default=256,
+        ge=0,
+        title="Retrieval Max Tokens per Frontmatter",
+        description="Tokens of one file's description put before the model that picks. Files are parsed whole.",
+    )
+    retrieval_instructions: str = Field(
+        default_factory=lambda: load_prompt("retrieval_instructions.en"),
+        title="Retrieval Instructions",
+        description="Instructions of the model that picks the files.",
+        json_schema_extra={"format": "textarea"},
+    )
+    first_step_wait: float = Field(
+        default=1.5,
+        ge=0,
+        le=60,
+        title="First Step Wait",
+        description=(
+            "Seconds the first model call of a reply may wait for the pick. When they are over, the files that match by "
+            "words stand in. 0: never wait and show nothing before the second step, as upstream does."
+        ),
+    )
+    load_timeout: float = Field(
+        default=30.0,
+        gt=0,
+        title="Load Timeout",
+        description="Seconds after which a backend that does not answer counts as unavailable for this reply.",
+    )
+    hint_context_max_tokens: int = Field(
+        default=8_000,
+        ge=0,
+        title="Hint Context Max Tokens",
+        description=(
+            "Tokens that the hints of earlier replies may take in the context. Over it the oldest are replaced by a "
+            "line each until half is free; until then the context is not touched, which keeps prefix caches valid."
+        ),
+    )
+    language: Literal["en", "zh"] = Field(
+        default="en", title="Language", description="Language of the built-in instructions."
+    )
+    on_error: Literal["continue", "raise"] = Field(
+        default="continue",
+        title="On Error",
+        description="Whether a reply goes on without memory when memory fails. Logged and on the receipt either way.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _speak(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("language") == "zh":
+            return {**{field: load_prompt(f"{field}.zh") for field in _TRANSLATED}, **data}
+        return data

@@ -1,0 +1,368 @@
+"""The memory work of one reply: load, pick, show. One object per reply; nothing of it outlives the reply."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from agentscope.agent import Agent
+from agentscope.event import HintBlockEvent
+from agentscope.message import HintBlock
+
+from agentic_memory.backends import ABSENT
+from agentic_memory.errors import AgenticMemoryError, BackendUnavailable
+from agentic_memory.hints import HintLedger, ShownFile, render_hint, show_file
+from agentic_memory.parameters import MemoryParameters
+from agentic_memory.receipt import CutFile, Failure, LeftOut, LoadedFile, Picker, Receipt
+from agentic_memory.section import render_section, render_unavailable
+from agentic_memory.selection.lexical import Hit, stands_out
+from agentic_memory.selection.model import MAX_PICKED_FILES, Pick, pick_by_model, render_manifest
+from agentic_memory.selection.query import Query
+from agentic_memory.shelf import INDEX_FILENAME, Snapshot
+from agentic_memory.store import MemoryStore
+from agentic_memory.tokens import estimate_tokens
+from agentic_memory.tools.reads import note_read
+
+logger = logging.getLogger("agentic_memory")
+
+MAX_LEXICAL_FILES: Final = 3
+"""Files shown on the strength of their words alone: fewer than the model may pick, since words mislead more often."""
+
+T = TypeVar("T")
+
+
+class ReplyMemory:
+    """Everything memory does between the start and the end of one reply of one agent."""
+
+    def __init__(
+        self,
+        *,
+        agent: Agent,
+        store: MemoryStore,
+        parameters: MemoryParameters,
+        query: Query,
+        resumed: bool,
+    ) -> None:
+        self._agent = agent
+        self._store = store
+        self._parameters = parameters
+        self._query = query
+        self._began = time.perf_counter()
+        self._calls_before = store.backend.round_trips
+        self._parked_calls = 0
+        self._events: list[HintBlockEvent] = []
+        self._frozen: str | None = None
+        self._stepped = False
+        self._shown_blocks: list[HintBlock] = []
+        self._ledger = HintLedger(agent.state, store.named_root)
+        self._picked = False
+        self._resumed = resumed
+        self.causes: list[Exception] = []
+        self.receipt = Receipt(session_id=agent.state.session_id, query=query.text)
+        self._loading: asyncio.Task[Snapshot | None] = asyncio.create_task(self._load())
+        self._ranking: asyncio.Task[list[Hit]] = asyncio.create_task(self._rank())
+        self._picking: asyncio.Task[Pick | None] = asyncio.create_task(self._pick())
+
+    # ------------------------------------------------------------------ the three tasks
+
+    async def _load(self) -> Snapshot | None:
+        try:
+            root = await self._store.root()
+            self._ledger = HintLedger(self._agent.state, root)
+            self.receipt = replace(self.receipt, memory_dir=root)
+            if self._resumed:
+                self._take_up(self._ledger.data.get("parked"))
+            snapshot = await self._load_in_time()
+        except Exception as error:  # noqa: BLE001 - whatever the backend raises, memory must not end the reply
+            self._fail("load", error)
+            return None
+        self.receipt = replace(
+            self.receipt,
+            files=len(snapshot.documents),
+            problems=len(snapshot.problems),
+            bytes_read=sum(record.size for record in snapshot.tree.files),
+            memory_ms=_since(self._began),
+        )
+        if snapshot.index_record is ABSENT:
+            try:
+                await self._store.ensure_index()
+            except Exception as error:  # noqa: BLE001 - a read-only memory is still worth reading
+                self._fail("create MEMORY.md", error)
+        return snapshot
+
+    async def _load_in_time(self) -> Snapshot:
+        """Load, but do not let a backend that hangs hold the reply: it is left to its own timeouts."""
+        load = asyncio.create_task(self._store.load())
+        load.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody else may be left to ask
+        limit = self._parameters.load_timeout
+        try:
+            await asyncio.wait({load}, timeout=limit)
+            if load.done():
+                return load.result()
+        finally:
+            load.cancel()
+        raise BackendUnavailable(f"{self._store.named_root}: the backend did not answer within {limit:g} s")
+
+    async def _rank(self) -> list[Hit]:
+        if not self._parameters.retrieval_async or self._query.small_talk or not self._query.text:
+            return []
+        snapshot = await asyncio.shield(self._loading)
+        if snapshot is None or not snapshot.documents:
+            return []
+        try:
+            most = self._parameters.retrieval_max_files
+            limit = MAX_PICKED_FILES if len(snapshot.documents) <= most else max(MAX_PICKED_FILES, most // 2)
+            return await self._store.rank(snapshot, self._query.text, limit=limit)
+        except Exception as error:  # noqa: BLE001 - without it the model still picks
+            self._fail("rank", error)
+            return []
+
+    async def _pick(self) -> Pick | None:
+        parameters = self._parameters
+        if not parameters.retrieval_async or not self._query.text or parameters.retrieval_max_files == 0:
+            return None
+        if self._query.small_talk and parameters.first_step_wait > 0:
+            return None  # with first_step_wait=0 the selector is asked whatever is said, as upstream does
+        snapshot = await asyncio.shield(self._loading)
+        if snapshot is None or not snapshot.documents or self._picked:
+            return None
+        candidates = await self._candidates(snapshot)
+        manifest = render_manifest(
+            ((name, snapshot.documents[name][1].type, snapshot.documents[name][1].description) for name in candidates),
+            max_description=parameters.retrieval_max_tokens_per_frontmatter * 4,
+        )
+        self.receipt = replace(self.receipt, selector_calls=self.receipt.selector_calls + 1)
+        try:
+            pick = await pick_by_model(
+                parameters.retrieval_model or self._agent.model,
+                instructions=parameters.retrieval_instructions,
+                query=self._query.text,
+                manifest=manifest,
+                filenames=candidates,
+            )
+        except Exception as error:  # noqa: BLE001 - a model that fails here must not end the reply
+            self._fail("select", error)
+            return None
+        self.receipt = replace(
+            self.receipt,
+            selector_input_tokens=self.receipt.selector_input_tokens + pick.input_tokens,
+            selector_output_tokens=self.receipt.selector_output_tokens + pick.output_tokens,
+        )
+        for name in pick.unknown:
+            self._leave_out(name, "picked by the model, but there is no such file")
+        return pick
+
+    async def _candidates(self, snapshot: Snapshot) -> list[str]:
+        """Return the files the model chooses from: all, or the best by words and then the newest."""
+        limit = self._parameters.retrieval_max_files
+        if len(snapshot.documents) <= limit:
+            return list(snapshot.documents)
+        chosen = dict.fromkeys(hit.filename for hit in await asyncio.shield(self._ranking))
+        newest = sorted(snapshot.documents, key=lambda name: snapshot.documents[name][0].mtime_ns, reverse=True)
+        for name in newest:
+            if len(chosen) >= limit:
+                break
+            chosen[name] = None
+        return sorted(chosen)[:limit]
+
+    # ------------------------------------------------------------------ the system prompt
+
+    async def section(self) -> str:
+        """Return the memory section of the system prompt; the same text until the reply ends."""
+        if self._frozen is None:
+            snapshot = await asyncio.shield(self._loading)
+            if self._frozen is None:  # a resumed reply finds the text it was parked with
+                self._frozen = self._render(snapshot)
+        return self._frozen
+
+    def _render(self, snapshot: Snapshot | None) -> str:
+        parameters = self._parameters
+        if snapshot is None:
+            reason = self.receipt.failed[-1].error if self.receipt.failed else "it was not loaded"
+            return render_unavailable(parameters.memory_instructions, root=self._store.named_root, reason=reason).text
+        section = render_section(
+            snapshot, instructions=parameters.memory_instructions, max_tokens=parameters.memory_max_tokens
+        )
+        self.receipt = replace(
+            self.receipt, index_version=section.index_version, index_tokens=estimate_tokens(section.text)
+        )
+        if section.cut_lines:
+            self.receipt = replace(self.receipt, cut=(*self.receipt.cut, CutFile(INDEX_FILENAME, section.cut_lines)))
+            for entry in section.cut_entries:
+                self._leave_out(entry.filename, f"its entry, MEMORY.md line {entry.line}, is over the index budget")
+        elif section.complete:
+            note_read(self._agent.state, f"{snapshot.root}/{INDEX_FILENAME}", section.index_version)
+        return section.text
+
+    # ------------------------------------------------------------------ the hint
+
+    async def step(self) -> list[HintBlock]:
+        """Show what is ready before a reasoning step; before the first, wait a little for it.
+
+        Returns:
+            The blocks that were put into the context.
+        """
+        if not self._parameters.retrieval_async:
+            return []
+        shown_before = len(self._shown_blocks)
+        first, self._stepped = not self._stepped, True
+        if first:
+            snapshot = await asyncio.shield(self._loading)
+            self._trim()
+            if self._parameters.first_step_wait > 0:
+                await self._first_step(snapshot)
+            elif self._agent.state.cur_iter > 0:  # upstream's timing: never before a reply's first step
+                await self._show_pick()
+        else:
+            await self._show_pick()
+        return self._shown_blocks[shown_before:]
+
+    async def _first_step(self, snapshot: Snapshot | None) -> None:
+        if snapshot is None or not snapshot.documents or self._picked:
+            return
+        waiting = time.perf_counter()
+        deadline = self._began + self._parameters.first_step_wait
+        hits = await _in_time(self._ranking, deadline)
+        if hits is None or not stands_out(hits):
+            await _in_time(self._picking, deadline)
+        self.receipt = replace(self.receipt, waited_ms=_since(waiting))
+        if self._picking.done():
+            await self._show_pick()
+        elif hits:
+            # One clear match needs no company; otherwise a few stand in until the model has answered.
+            few = hits[:1] if stands_out(hits) else hits[:MAX_LEXICAL_FILES]
+            self._show(snapshot, [hit.filename for hit in few], by="lexical")
+
+    async def _show_pick(self) -> None:
+        if self._picked or not self._picking.done():
+            return
+        self._picked = True
+        pick, snapshot = self._picking.result(), await asyncio.shield(self._loading)
+        if snapshot is None:
+            return
+        if pick is not None:
+            self._show(snapshot, pick.filenames, by="model")
+        elif self._selector_failed and not self._shown_blocks:
+            hits = await asyncio.shield(self._ranking)
+            self._show(snapshot, [hit.filename for hit in hits[:MAX_LEXICAL_FILES]], by="lexical")
+
+    @property
+    def _selector_failed(self) -> bool:
+        return any(failure.stage == "select" for failure in self.receipt.failed)
+
+    def _show(self, snapshot: Snapshot, filenames: Sequence[str], *, by: Picker) -> None:
+        ledger, state = self._ledger, self._agent.state
+        shown: list[ShownFile] = []
+        for filename in filenames:
+            record, document = snapshot.documents[filename]
+            if ledger.shows(filename, record.version):
+                self._leave_out(filename, "already in the context with this content")
+                continue
+            if document.encoding == "binary":
+                self._leave_out(filename, "not text")
+                continue
+            path = f"{snapshot.root}/{filename}"
+            file = show_file(
+                snapshot.file(filename),
+                document,
+                path=path,
+                max_tokens=self._parameters.retrieval_max_tokens_per_md,
+            )
+            if file.lines_left_out is None:
+                note_read(state, path, record.version)
+            else:
+                self.receipt = replace(self.receipt, cut=(*self.receipt.cut, CutFile(filename, (file.lines_left_out,))))
+            shown.append(file)
+        if not shown:
+            return
+        block = HintBlock(hint=render_hint(shown))
+        state.append_context(self._agent.name, [block])
+        self._shown_blocks.append(block)
+        ledger.add(block, shown, reply_id=state.reply_id, tokens=estimate_tokens(str(block.hint)))
+        self._events.append(
+            HintBlockEvent(reply_id=state.reply_id, block_id=block.id, source=block.source, hint=block.hint)
+        )
+        loaded = tuple(LoadedFile(file.filename, file.version, by, file.tokens, state.cur_iter) for file in shown)
+        self.receipt = replace(self.receipt, loaded=(*self.receipt.loaded, *loaded))
+        self.save()
+
+    def put_back(self, blocks: Sequence[HintBlock]) -> None:
+        """Bring back hints that a context compression took out before any model call saw them."""
+        lost = self._ledger.missing(blocks)
+        if lost:
+            self._agent.state.append_context(self._agent.name, lost)
+
+    def take_events(self) -> list[HintBlockEvent]:
+        """Hand over the events of hints shown since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    def _trim(self) -> None:
+        limit = self._parameters.hint_context_max_tokens
+        for filename in self._ledger.trim(max_tokens=limit, reply_id=self._agent.state.reply_id):
+            self._leave_out(filename, "shown by an earlier reply, taken out of the context to save room")
+
+    # ------------------------------------------------------------------ parking, ending
+
+    def _take_up(self, parked: Any) -> None:
+        """Go on with a reply that was parked on a confirmation: same prompt, same receipt, no second pick."""
+        if not isinstance(parked, dict) or parked.get("reply_id") != self._agent.state.reply_id:
+            return
+        self._frozen = parked.get("section")
+        self._picked = bool(parked.get("picked"))
+        if isinstance(parked.get("receipt"), dict):
+            self.receipt = Receipt.from_dict(parked["receipt"])
+            self._parked_calls = self.receipt.backend_calls
+
+    async def close(self) -> None:
+        """End the reply: stop what still runs, and leave the receipt in the agent's state."""
+        for task in (self._picking, self._ranking, self._loading):
+            task.cancel()
+        await asyncio.gather(self._picking, self._ranking, self._loading, return_exceptions=True)
+        state = self._agent.state
+        if state.has_awaiting_tool_calls(self._agent.name):
+            self._ledger.data["parked"] = {
+                "reply_id": state.reply_id,
+                "section": self._frozen,
+                "picked": self._picked,
+                "receipt": self.receipt.as_dict(),
+            }
+        else:
+            self._ledger.data.pop("parked", None)
+        self.save()
+
+    def save(self) -> None:
+        """Write the receipt into the agent's state as it stands."""
+        self.receipt = replace(
+            self.receipt,
+            reply_id=self._agent.state.reply_id,
+            backend_calls=self._parked_calls + self._store.backend.round_trips - self._calls_before,
+        )
+        self._ledger.data["receipt"] = self.receipt.as_dict()
+
+    # ------------------------------------------------------------------ notes
+
+    def _fail(self, stage: str, error: Exception) -> None:
+        text = f"{type(error).__name__}: {error}" if not isinstance(error, AgenticMemoryError) else str(error)
+        logger.warning("memory: %s failed, the reply goes on: %s", stage, text)
+        self.receipt = replace(self.receipt, failed=(*self.receipt.failed, Failure(stage, text)))
+        self.causes.append(error)
+
+    def _leave_out(self, filename: str, reason: str) -> None:
+        left_out = LeftOut(filename, reason)
+        if left_out not in self.receipt.left_out:
+            self.receipt = replace(self.receipt, left_out=(*self.receipt.left_out, left_out))
+
+
+async def _in_time(task: "asyncio.Task[T]", deadline: float) -> T | None:
+    """Return a task's result if it is there by ``deadline`` (``perf_counter`` seconds); the task goes on otherwise."""
+    left = deadline - time.perf_counter()
+    if not task.done() and left > 0:
+        await asyncio.wait({task}, timeout=left)
+    return task.result() if task.done() else None
+
+
+def _since(began: float) -> float:
+    return round((time.perf_counter() - began) * 1000, 3)

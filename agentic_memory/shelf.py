@@ -1,0 +1,205 @@
+"""What has been read of one memory, kept between replies and shared by every store of the same place.
+
+A shelf holds only what a content hash proves: documents by version, and the last snapshot with the identity of the
+tree it came from. It is derived, disposable, and never consulted instead of the backend.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from types import MappingProxyType
+from typing import Final
+
+from agentic_memory.backends import FileRecord, Obstacle, Tree
+from agentic_memory.backends.values import Absent
+from agentic_memory.check import is_memory_path
+from agentic_memory.document import Document, parse_document
+from agentic_memory.index import Index, parse_index
+from agentic_memory.selection.lexical import LexicalIndex
+from agentic_memory.values import MemoryFile, Problem
+
+INDEX_FILENAME: Final = "MEMORY.md"
+MAX_SHELVES: Final = 64
+"""Memories kept in one process. An agent service has one per user; the least recently used gives way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The whole memory at one moment.
+
+    Attributes:
+        root: Absolute path of the memory directory.
+        tree: What the backend saw.
+        documents: Memory file name -> (record, document), sorted by name.
+        index: MEMORY.md, parsed; empty when there is none.
+        index_record: MEMORY.md as a file, the obstacle in its place, or ABSENT.
+        index_document: MEMORY.md as text, for changing it in its own encoding.
+    """
+
+    root: str
+    tree: Tree
+    documents: Mapping[str, tuple[FileRecord, Document]] = field(repr=False)
+    index: Index = field(repr=False)
+    index_record: FileRecord | Obstacle | Absent
+    index_document: Document = field(repr=False)
+
+    @property
+    def files(self) -> tuple[MemoryFile, ...]:
+        """Every memory, sorted by file name."""
+        return tuple(self.file(filename) for filename in self.documents)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with single files and in places that could not be opened. ``MemoryStore.check`` finds more."""
+        found = [problem for _, document in self.documents.values() for problem in document.problems]
+        found += self.index.problems
+        found += [obstacle_problem(obstacle) for obstacle in self.tree.obstacles]
+        return tuple(found)
+
+    def file(self, filename: str) -> MemoryFile:
+        """Return one memory by its exact name; ``KeyError`` when there is none."""
+        record, document = self.documents[filename]
+        return as_memory_file(filename, record, document)
+
+
+def as_memory_file(filename: str, record: FileRecord, document: Document) -> MemoryFile:
+    """Put together what a user sees of one memory file."""
+    return MemoryFile(
+        filename=filename,
+        name=document.name,
+        description=document.description,
+        type=document.type,
+        content=document.body,
+        version=record.version,
+        size=record.size,
+        mtime_ns=record.mtime_ns,
+        fields=document.fields,
+        problems=document.problems,
+    )
+
+
+_OBSTACLE_FIXES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "outside": "replace the link by the file itself, or link to a place inside the memory directory",
+        "dangling": "remove the link or bring back what it points to",
+        "loop": "remove the link",
+        "special": "remove it: only ordinary files can be memories",
+        "directory": "rename the directory so that it does not look like a file",
+        "unreadable": "give the agent's user the right to read it",
+        "too_large": "split it into smaller files by subject",
+    }
+)
+
+
+def obstacle_problem(obstacle: Obstacle) -> Problem:
+    """Say of something that was not opened what it is and what to do."""
+    detail = f": {obstacle.detail}" if obstacle.detail else ""
+    return Problem(
+        code=f"path-{obstacle.kind.replace('_', '-')}",
+        file=obstacle.path,
+        line=None,
+        message=f"not opened, {obstacle.kind.replace('_', ' ')}{detail}",
+        fix=_OBSTACLE_FIXES[obstacle.kind],
+        severity="error",
+    )
+
+
+class Shelf:
+    """The last known state of one memory directory."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.lexical = LexicalIndex()
+        self._documents: dict[str, Document] = {}
+        self._snapshot: Snapshot | None = None
+        self._searchable: Snapshot | None = None
+        self._lock = Lock()
+
+    @property
+    def known(self) -> Mapping[str, object]:
+        """The versions whose bytes need not be sent again, as keys."""
+        return self._documents
+
+    def take(self, tree: Tree) -> Snapshot:
+        """Turn a tree into a snapshot, parsing only what was not parsed before. CPU-bound; safe in any thread.
+
+        Raises:
+            KeyError: the tree leaves out the bytes of a version that another thread dropped meanwhile; ask again.
+        """
+        with self._lock:
+            last = self._snapshot
+            if last is not None and last.tree is tree:
+                return last
+            kept: dict[str, Document] = {}
+            documents: dict[str, tuple[FileRecord, Document]] = {}
+            index_record: FileRecord | Obstacle | Absent = tree.find(INDEX_FILENAME)
+            index_document = parse_document(b"", filename=INDEX_FILENAME)
+            for record in tree.files:
+                is_index = record.path == INDEX_FILENAME
+                if not is_index and not is_memory_path(record.path):
+                    continue
+                document = self._document(record, kept)
+                if is_index:
+                    index_document = document
+                else:
+                    documents[record.path] = (record, document)
+            index = (
+                last.index
+                if last is not None and last.index.text == index_document.text
+                else parse_index(index_document.text)
+            )
+            snapshot = Snapshot(
+                root=self.root,
+                tree=tree,
+                documents=MappingProxyType(documents),
+                index=index,
+                index_record=index_record,
+                index_document=index_document,
+            )
+            self._documents = kept
+            self._snapshot = snapshot
+            return snapshot
+
+    def _document(self, record: FileRecord, kept: dict[str, Document]) -> Document:
+        document = kept.get(record.version) or self._documents.get(record.version)
+        if document is None:
+            if record.data is None:
+                raise KeyError(record.version)
+            document = parse_document(record.data, filename=record.path)
+        elif any(problem.file != record.path for problem in document.problems):
+            # Problems name their file; the same bytes under another name need their own.
+            document = parse_document(document.encode(document.text), filename=record.path)
+        kept[record.version] = document
+        return document
+
+    def index_for_search(self, snapshot: Snapshot) -> LexicalIndex:
+        """Bring the lexical index up to ``snapshot``. CPU-bound; safe in any thread."""
+        if self._searchable is not snapshot:
+            self.lexical.update(
+                {name: (record.version, document) for name, (record, document) in snapshot.documents.items()}
+            )
+            self._searchable = snapshot
+        return self.lexical
+
+
+_shelves: OrderedDict[Hashable, Shelf] = OrderedDict()
+_shelves_lock = Lock()
+
+
+def shelf_for(place: Hashable, root: str) -> Shelf:
+    """Return the shelf of one memory directory, the same for every store of that place in this process.
+
+    Process-wide on purpose: an agent service builds a new middleware for every turn, and reading the whole memory
+    again each time is what makes that slow.
+    """
+    key = (place, root)
+    with _shelves_lock:
+        shelf = _shelves.get(key)
+        if shelf is None:
+            shelf = _shelves[key] = Shelf(root)
+            while len(_shelves) > MAX_SHELVES:
+                _shelves.popitem(last=False)
+        else:
+            _shelves.move_to_end(key)
+        return shelf

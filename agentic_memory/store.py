@@ -1,0 +1,441 @@
+"""``MemoryStore``: the whole memory as an async API. Everything above talks to memory only through it."""
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from types import TracebackType
+from typing import Any, Final, Self
+
+import anyio
+import anyio.to_thread
+from agentscope.tool import BackendBase
+
+from agentic_memory.backends import ABSENT, Backend, Change, FileRecord, LocalBackend, Move, Obstacle, Put, adapt
+from agentic_memory.backends.values import Absent, version_of
+from agentic_memory.check import check_memory, is_memory_path
+from agentic_memory.document import Document, edit_body, edit_field, memory_filename, parse_document, render_document
+from agentic_memory.errors import BackendUnavailable, Conflict, InvalidMemory, MemoryNotFound, UnsafePath
+from agentic_memory.index import add_entry, change_entry, drop_entry
+from agentic_memory.selection.lexical import Hit
+from agentic_memory.shelf import INDEX_FILENAME, Shelf, Snapshot, as_memory_file, obstacle_problem, shelf_for
+from agentic_memory.values import Match, MemoryFile, Problem
+
+MAX_ATTEMPTS: Final = 64
+"""How often a change is made anew when somebody else was faster. Each round one writer wins, so a loser of this many
+rounds competes with dozens of others."""
+MAX_PAUSE_SECONDS: Final = 0.05
+PARSE_IN_THREAD_FROM: Final = 32
+"""New files from which parsing leaves the event loop: fewer take under a millisecond."""
+
+BackendSource = BackendBase | Callable[[], Any]
+"""A backend of ours or of AgentScope, a workspace (anything with ``get_backend()``), or a callable giving a backend."""
+
+
+class MemoryStore:
+    """The memory under ``<workdir>/<memory_dir>`` of one backend.
+
+    Files stay plain Markdown. A change writes the file and its line in MEMORY.md in one transaction; when somebody else
+    changed either meanwhile, it is made anew on what is there now. Several stores on one directory, in one process or
+    many, do not lose each other's entries.
+
+    Args:
+        workdir: Directory in the backend's own terms; relative ones and ``~`` are resolved there.
+        memory_dir: Directory below it.
+        backend: Where the bytes live; the local disk when None.
+    """
+
+    def __init__(self, *, workdir: str, memory_dir: str = "Memory", backend: BackendSource | None = None) -> None:
+        for label, value in (("workdir", workdir), ("memory_dir", memory_dir)):
+            if not str(value) or "\0" in str(value):
+                raise UnsafePath(f"{label} is {value!r}: give the path of a directory")
+        self._workdir = str(workdir)
+        self._memory_dir = str(memory_dir)
+        self._backend: Backend = LocalBackend() if backend is None else adapt(backend)
+        self._root: str | None = None
+        self._shelf: Shelf | None = None
+
+    @property
+    def backend(self) -> Backend:
+        """The backend that all of this memory's bytes go through."""
+        return self._backend
+
+    @property
+    def named_root(self) -> str:
+        """The memory directory as far as it is known without asking the backend: absolute once ``root`` was called."""
+        return self._root or self._backend.join_path(self._workdir, self._memory_dir)
+
+    async def root(self) -> str:
+        """Return the absolute path of the memory directory."""
+        if self._root is None:
+            self._root = await self._backend.resolve(self._backend.join_path(self._workdir, self._memory_dir))
+        return self._root
+
+    async def path_of(self, filename: str) -> str:
+        """Return the absolute path of a memory file or of MEMORY.md."""
+        return self._backend.join_path(await self.root(), _checked(filename))
+
+    async def aclose(self) -> None:
+        """Release what the store holds. The backend belongs to whoever made it."""
+
+    async def __aenter__(self) -> Self:
+        """Return the store itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the store."""
+        await self.aclose()
+
+    # ------------------------------------------------------------------ reading
+
+    async def load(self) -> Snapshot:
+        """See the whole memory, in one backend round trip whatever its size.
+
+        Raises:
+            BackendUnavailable: it cannot be told what is there. Never answered by an empty memory.
+        """
+        root = await self.root()
+        if self._shelf is None:
+            self._shelf = shelf_for(self._backend.cache_key, root)
+        shelf = self._shelf
+        tree = await self._backend.snapshot(root, known=shelf.known.keys(), suffix=".md")
+        try:
+            return await _take(shelf, tree)
+        except KeyError:
+            # Another thread's load dropped a version between our question and our answer.
+            return await _take(shelf, await self._backend.snapshot(root, suffix=".md"))
+
+    async def get(self, filename: str) -> MemoryFile:
+        """Read one memory by its file name.
+
+        Raises:
+            MemoryNotFound: there is none.
+            UnsafePath: the name leaves the memory directory, or what is there is not a file.
+            BackendUnavailable: it cannot be told.
+        """
+        filename = _checked_memory(filename)
+        record = await self._backend.fetch(await self.path_of(filename), within=await self.root())
+        if record is ABSENT or record.data is None:
+            raise _not_found(filename)
+        return as_memory_file(filename, record, parse_document(record.data, filename=filename))
+
+    async def get_all(self, *, type: str | None = None) -> list[MemoryFile]:  # noqa: A002 - the frontmatter field's name
+        """Read every memory, sorted by file name; only those of one ``type`` when given."""
+        return [file for file in (await self.load()).files if type is None or file.type == type]
+
+    async def search(self, query: str, *, limit: int = 5) -> list[Match]:
+        """Find memories by words, best first. Nothing relevant is an empty list."""
+        if limit < 1 or not query.strip():
+            return []
+        snapshot = await self.load()
+        hits = await self.rank(snapshot, query, limit=limit)
+        return [_match(snapshot, hit) for hit in hits if hit.filename in snapshot.documents]
+
+    async def rank(self, snapshot: Snapshot, query: str, *, limit: int) -> list[Hit]:
+        """Rank the files of a snapshot by words, off the event loop."""
+        shelf = self._shelf or shelf_for(self._backend.cache_key, snapshot.root)
+        return await anyio.to_thread.run_sync(
+            lambda: shelf.index_for_search(snapshot).search(query, limit=limit),
+        )
+
+    async def check(self) -> list[Problem]:
+        """List everything in the memory that a person should look at."""
+        snapshot = await self.load()
+        documents = {name: document for name, (_, document) in snapshot.documents.items()}
+        index = None if snapshot.index_record is ABSENT else snapshot.index
+        found = await anyio.to_thread.run_sync(lambda: check_memory(documents=documents, index=index))
+        return [*found, *(obstacle_problem(obstacle) for obstacle in snapshot.tree.obstacles)]
+
+    # ------------------------------------------------------------------ writing
+
+    async def ensure_index(self) -> None:
+        """Create an empty MEMORY.md if there is none; never over anything."""
+        try:
+            await self._backend.replace(
+                await self.path_of(INDEX_FILENAME), b"", expected=ABSENT, within=await self.root()
+            )
+        except Conflict:
+            return  # somebody else was faster, which is as good
+
+    async def add(
+        self,
+        *,
+        name: str,
+        description: str,
+        type: str,  # noqa: A002 - the frontmatter field's name
+        content: str,
+        filename: str | None = None,
+    ) -> MemoryFile:
+        """Create a memory file and its line in MEMORY.md, together or not at all.
+
+        Args:
+            name: Short title.
+            description: When to read it: one line.
+            type: ``user``, ``feedback``, ``project``, ``reference``, or a word of your own.
+            content: Markdown.
+            filename: Where; made from ``name`` when None, with a number when that is taken.
+
+        Raises:
+            Conflict: ``filename`` was given and is taken.
+            InvalidMemory: a field that cannot be stored.
+        """
+        if not name.strip():
+            raise InvalidMemory("a memory needs a name: a short title")
+        data = render_document(name=name, description=description, type=type, content=content)
+        wanted = None if filename is None else _checked_memory(filename)
+
+        def plan(snapshot: Snapshot) -> _Plan:
+            chosen = wanted or _free_filename(snapshot, memory_filename(name))
+            taken = snapshot.tree.find(chosen)
+            if taken is not ABSENT:
+                current = _bytes(snapshot, chosen) if isinstance(taken, FileRecord) else None
+                raise _Refused(Conflict(chosen, expected="absent", current=current))
+            index = add_entry(snapshot.index_document.text, title=name, filename=chosen, hook=description)
+            return _Plan(chosen, [(chosen, data, ABSENT)], index)
+
+        done = await self._change(plan)
+        return _written(done.filename, data)
+
+    async def update(
+        self,
+        filename: str,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        type: str | None = None,  # noqa: A002 - the frontmatter field's name
+        content: str | None = None,
+        expected: str | None = None,
+    ) -> MemoryFile:
+        """Change fields or the content of a memory; what is not given stays byte for byte.
+
+        A changed name or description also changes the file's line in MEMORY.md, unless a person wrote that part of the
+        line differently from the file.
+
+        Args:
+            filename: Which.
+            name, description, type, content: New values.
+            expected: The ``version`` the change was made from; when the file is another by now: ``Conflict``. Without it
+                each given field is set on what is there now.
+
+        Raises:
+            MemoryNotFound, Conflict, InvalidMemory, UnsafePath, BackendUnavailable
+        """
+        filename = _checked_memory(filename)
+        fields = {"name": name, "description": description, "type": type}
+
+        def plan(snapshot: Snapshot) -> _Plan:
+            record, document = _present(snapshot, filename)
+            if expected is not None and record.version != expected:
+                current = document.encode(document.text)
+                raise _Refused(Conflict(filename, expected=expected, current=current))
+            data = document.encode(document.text)
+            for key, value in fields.items():
+                if value is not None:
+                    data = edit_field(parse_document(data, filename=filename), key, value)
+            if content is not None:
+                data = edit_body(parse_document(data, filename=filename), content)
+            index = snapshot.index_document.text
+            entry = snapshot.index.find(filename)
+            if entry is not None:
+                index = change_entry(
+                    index,
+                    filename,
+                    title=name if name is not None and entry.title == document.name else None,
+                    hook=description if description is not None and entry.hook == document.description else None,
+                )
+            return _Plan(filename, [(filename, data, record.version)], index)
+
+        done = await self._change(plan)
+        return _written(filename, done.writes[0][1])
+
+    async def forget(self, filename: str) -> str:
+        """Move a memory to the trash and take its line out of MEMORY.md, together or not at all.
+
+        Returns:
+            Where it is now, relative to the memory directory (``.trash/<time>/<filename>``).
+        """
+        filename = _checked_memory(filename)
+        trashed = f".trash/{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}/{filename}"
+
+        def plan(snapshot: Snapshot) -> _Plan:
+            record, _ = _present(snapshot, filename)
+            index = drop_entry(snapshot.index_document.text, filename)
+            return _Plan(filename, [], index, move=(filename, trashed, record.version))
+
+        await self._change(plan)
+        return trashed
+
+    async def rename(self, filename: str, new_filename: str) -> MemoryFile:
+        """Give a memory another file name, and its line in MEMORY.md with it.
+
+        Raises:
+            Conflict: ``new_filename`` is taken.
+        """
+        filename, new_filename = _checked_memory(filename), _checked_memory(new_filename)
+
+        def plan(snapshot: Snapshot) -> _Plan:
+            record, _ = _present(snapshot, filename)
+            taken = snapshot.tree.find(new_filename)
+            if taken is not ABSENT:
+                current = _bytes(snapshot, new_filename) if isinstance(taken, FileRecord) else None
+                raise _Refused(Conflict(new_filename, expected="absent", current=current))
+            index = change_entry(snapshot.index_document.text, filename, new_filename=new_filename)
+            return _Plan(new_filename, [], index, move=(filename, new_filename, record.version))
+
+        await self._change(plan)
+        return await self.get(new_filename)
+
+    async def _change(self, plan: "Callable[[Snapshot], _Plan]") -> "_Plan":
+        """Plan on the current memory and apply; plan anew while somebody else is faster."""
+        for attempt in range(MAX_ATTEMPTS):
+            snapshot = await self.load()
+            try:
+                planned = plan(snapshot)
+            except _Refused as refused:
+                raise refused.reason from None
+            changes = self._changes(snapshot, planned)
+            if not changes:
+                return planned
+            try:
+                await self._backend.transact(changes, within=snapshot.root)
+            except Conflict:
+                # Pause at random so that writers who collided do not collide again.
+                await anyio.sleep(random.uniform(0, min(MAX_PAUSE_SECONDS, 0.002 * 2**attempt)))  # noqa: S311 - no secret
+            else:
+                return planned
+        raise BackendUnavailable(
+            f"{snapshot.root}: others changed the memory faster than this change could be made, "
+            f"{MAX_ATTEMPTS} times in a row; try again"
+        )
+
+    def _changes(self, snapshot: Snapshot, planned: "_Plan") -> list[Change]:
+        def absolute(filename: str) -> str:
+            return self._backend.join_path(snapshot.root, filename)
+
+        changes: list[Change] = [
+            Put(absolute(name), data, expected)
+            for name, data, expected in planned.writes
+            if expected is ABSENT or version_of(data) != expected
+        ]
+        if planned.move is not None:
+            source, target, version = planned.move
+            changes.append(Move(absolute(source), absolute(target), version))
+        if planned.index != snapshot.index_document.text:
+            record = snapshot.index_record
+            if isinstance(record, Obstacle):
+                raise BackendUnavailable(
+                    f"{absolute(INDEX_FILENAME)}: {obstacle_problem(record).message}; "
+                    f"the index cannot be changed, so nothing was. To mend it: {obstacle_problem(record).fix}"
+                )
+            changes.append(
+                Put(
+                    absolute(INDEX_FILENAME),
+                    snapshot.index_document.encode(planned.index),
+                    ABSENT if record is ABSENT else record.version,
+                )
+            )
+        return changes
+
+
+class _Plan:
+    """One change of files and the index text that goes with it."""
+
+    __slots__ = ("filename", "index", "move", "writes")
+
+    def __init__(
+        self,
+        filename: str,
+        writes: Sequence[tuple[str, bytes, str | Absent]],
+        index: str,
+        move: tuple[str, str, str] | None = None,
+    ) -> None:
+        self.filename = filename
+        self.writes = writes
+        self.index = index
+        self.move = move
+
+
+class _Refused(Exception):
+    """A plan that must not be made anew: the caller's own precondition does not hold."""
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+async def _take(shelf: Shelf, tree: Any) -> Snapshot:
+    new = sum(record.data is not None for record in tree.files)
+    if new < PARSE_IN_THREAD_FROM:
+        return shelf.take(tree)
+    return await anyio.to_thread.run_sync(shelf.take, tree)
+
+
+def _checked(filename: str) -> str:
+    parts = PurePosixPath(filename).parts
+    if not filename or "\0" in filename or filename.startswith(("/", "~")) or ".." in parts:
+        raise UnsafePath(f"{filename!r} is not a path inside the memory directory")
+    return str(PurePosixPath(filename))
+
+
+def _checked_memory(filename: str) -> str:
+    filename = _checked(filename)
+    if not is_memory_path(filename):
+        raise UnsafePath(
+            f"{filename!r} cannot be a memory file: it needs a visible name that ends in .md, not MEMORY.md"
+        )
+    return filename
+
+
+def _free_filename(snapshot: Snapshot, filename: str) -> str:
+    taken = {record.path.casefold() for record in snapshot.tree.files}
+    taken |= {obstacle.path.casefold() for obstacle in snapshot.tree.obstacles}
+    if filename.casefold() not in taken:
+        return filename
+    stem = filename.removesuffix(".md")
+    number = 2
+    while f"{stem}_{number}.md".casefold() in taken:
+        number += 1
+    return f"{stem}_{number}.md"
+
+
+def _present(snapshot: Snapshot, filename: str) -> tuple[FileRecord, Document]:
+    held = snapshot.documents.get(filename)
+    if held is not None:
+        return held
+    there = snapshot.tree.find(filename)
+    if isinstance(there, Obstacle):
+        problem = obstacle_problem(there)
+        raise BackendUnavailable(f"{snapshot.root}/{there.path}: {problem.message}; {problem.fix}")
+    raise _not_found(filename)
+
+
+def _not_found(filename: str) -> MemoryNotFound:
+    return MemoryNotFound(f"there is no memory {filename!r}; list the memories to see their file names")
+
+
+def _bytes(snapshot: Snapshot, filename: str) -> bytes | None:
+    if filename == INDEX_FILENAME:
+        return snapshot.index_document.encode(snapshot.index_document.text)
+    held = snapshot.documents.get(filename)
+    return None if held is None else held[1].encode(held[1].text)
+
+
+def _written(filename: str, data: bytes) -> MemoryFile:
+    record = FileRecord(path=filename, size=len(data), mtime_ns=time.time_ns(), version=version_of(data), data=None)
+    return as_memory_file(filename, record, parse_document(data, filename=filename))
+
+
+def _match(snapshot: Snapshot, hit: Hit) -> Match:
+    document = snapshot.documents[hit.filename][1]
+    return Match(
+        filename=hit.filename,
+        score=hit.score,
+        passage=hit.passage,
+        line=hit.line,
+        name=document.name,
+        description=document.description,
+        type=document.type,
+    )
