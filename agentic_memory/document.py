@@ -5,43 +5,29 @@ change and leaves every other byte alone, because no YAML writer gives a person'
 """
 
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from yaml import ScalarNode
-from yaml.resolver import Resolver
-
 from agentic_memory.encodings import GIT_CRYPT_MAGIC, Encoding, decode, encode
 from agentic_memory.errors import InvalidMemory
-from agentic_memory.frontmatter import KNOWN_KEYS, PLAIN, SIMPLE_LINE, Block, Field, is_key, read_block
+from agentic_memory.frontmatter import KNOWN_KEYS, SIMPLE_LINE, Block, Field, is_key, read_block
 from agentic_memory.lines import count_breaks, dominant_ending, one_line, split_lines, strip_ending
 from agentic_memory.problems import make_problem
+from agentic_memory.rendering import FIELD_ORDER, memory_filename, render_document, write_field, write_value
 from agentic_memory.values import Problem
 
-MAX_FILENAME_BYTES: Final = 255
-"""What common file systems allow for one name."""
+__all__ = ["Document", "edit_body", "edit_field", "memory_filename", "parse_document", "render_document"]
 
 _FENCE: Final = re.compile(r"-{3,}[ \t]*(?:\r\n|\r|\n|\Z)")
 _CLOSING: Final = re.compile(r"(?<=[\r\n])(?:-{3,}|\.\.\.)[ \t]*(?:\r\n|\r|\n|\Z)")
 _PREAMBLE: Final = re.compile(r"(?:\s*<!--(?s:.*?)-->)*\s*")
 _BLANKS: Final = re.compile(r"\s*")
 _BLANK_LINE: Final = re.compile(r"\r\n|\r|\n")
-_PLAIN: Final = re.compile(PLAIN)
 _SECOND_FENCE: Final = re.compile(r"\s*---")
-_UNDERSCORES: Final = re.compile("_+")
-_ORDER: Final = ("name", "description", "type")
 _QUOTES: Final = frozenset("\"'")
-_STRING_TAG: Final = "tag:yaml.org,2002:str"
-_MAX_BYTE: Final = 0xFF
-_RESERVED_STEMS: Final = frozenset(
-    ("con", "prn", "aux", "nul", *(f"{device}{number}" for device in ("com", "lpt") for number in range(1, 10)))
-)
 _NO_FIELDS: Final[Mapping[str, str]] = MappingProxyType({})
-_RESOLVER: Final = Resolver()
-_UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +335,7 @@ def _same_line(old: str, new: str) -> bool:
 
 
 def _value_of(document: Document, key: str) -> str:
-    if key in _ORDER:
+    if key in FIELD_ORDER:
         return str(getattr(document, key))
     return document.fields.get(key, "")
 
@@ -371,8 +357,8 @@ def _edits(document: Document, key: str, value: str) -> Iterator[str]:
     text, ending = document.text, dominant_ending(document.text)
     if document.header is None:
         begin = 1 if text.startswith("\ufeff") else 0
-        for written in _write_value(value, "plain"):
-            line = _write_field(key, written)
+        for written in write_value(value, "plain"):
+            line = write_field(key, written)
             gap = ending if len(text) > begin else ""
             yield f"{text[:begin]}---{ending}{line}{ending}---{ending}{gap}{text[begin:]}"
         return
@@ -391,8 +377,8 @@ def _edits(document: Document, key: str, value: str) -> Iterator[str]:
         yield from _replace_all(text, start, spots, value)
     if not spots:
         for at in _insertion_points(document, header, key):
-            for written in _write_value(value, "plain"):
-                line = _write_field(key, written)
+            for written in write_value(value, "plain"):
+                line = write_field(key, written)
                 indent = _indent_of(text[start:end])
                 glue = "" if at == start or text[at - 1] in "\r\n" else ending
                 yield f"{text[:at]}{glue}{indent}{line}{ending}{text[at:]}"
@@ -405,7 +391,7 @@ def _reread(document: Document) -> Block:
 
 def _replace(text: str, offset: int, spot: Field, value: str) -> Iterator[str]:
     start, end = offset + spot.start, offset + spot.end
-    for written in _write_value(value, spot.style):
+    for written in write_value(value, spot.style):
         before = text[:start]
         if not written:
             before = before.rstrip(" \t")
@@ -425,8 +411,8 @@ def _insertion_points(document: Document, header: Block, key: str) -> Iterator[i
     start, end = document.header or (0, 0)
     if key == "name":
         yield start
-    elif key in _ORDER:
-        above = _ORDER[: _ORDER.index(key)]
+    elif key in FIELD_ORDER:
+        above = FIELD_ORDER[: FIELD_ORDER.index(key)]
         ends = [
             found.end
             for found in header.fields
@@ -442,90 +428,3 @@ def _insertion_points(document: Document, header: Block, key: str) -> Iterator[i
 def _indent_of(block: str) -> str:
     first = next((line for line in split_lines(block) if line.strip()), "")
     return first[: len(first) - len(first.lstrip(" \t"))]
-
-
-# --------------------------------------------------------------------------- writing
-
-
-def render_document(
-    *,
-    name: str,
-    description: str,
-    type: str,  # noqa: A002 - the frontmatter field's name
-    content: str,
-    extra: Mapping[str, str] = _NO_FIELDS,
-) -> bytes:
-    """Return a new memory file that reads back as what it was made of.
-
-    Values are folded into one line and quoted only where YAML would read something else than this very string. The
-    content keeps its lines and ends with one line break.
-
-    Raises:
-        InvalidMemory: a key of ``extra`` is no key or one of the three, or a character cannot be stored.
-    """
-    for key in extra:
-        if key in _ORDER or key == "metadata" or not is_key(key):
-            raise InvalidMemory(f"{key!r} cannot be an extra field: use another key of letters, digits, '_' and '-'")
-    if "\0" in content:
-        raise InvalidMemory("the content holds a NUL character, which would make the file unreadable: remove it")
-    fields = {"name": name, "description": description, "type": type, **extra}
-    lines = [_write_field(key, next(_write_value(one_line(value), "plain"))) for key, value in fields.items()]
-    body = content.rstrip("\r\n")
-    return encode("\n".join(("---", *lines, "---", *(("", body) if body else ()), "")), "utf-8")
-
-
-def _write_field(key: str, written: str) -> str:
-    if not _is_string_to_yaml(key):
-        key = f'"{key}"'
-    return f"{key}: {written}".rstrip()
-
-
-def _write_value(value: str, style: str) -> Iterator[str]:
-    """Yield ways to write ``value`` on one line, the nicest first; the first is always right in a valid block."""
-    double = '"' + _UNPRINTABLE.sub(_escape, value.replace("\\", "\\\\").replace('"', '\\"')) + '"'
-    single = "'" + value.replace("'", "''") + "'"
-    printable = _UNPRINTABLE.search(value) is None
-    if style == "single" and printable:
-        yield single
-    if style not in {"single", "double"} and (not value or _is_plain(value)):
-        yield value
-    if printable and ('"' in value or "\\" in value) and style != "double":
-        yield single
-    yield double
-    if printable:
-        # Where a block is not read as YAML, the text as it stands is what reads back.
-        yield value
-
-
-def _is_plain(value: str) -> bool:
-    """Tell whether YAML reads ``value`` as this string when it stands without quotes."""
-    return _PLAIN.fullmatch(value) is not None and _is_string_to_yaml(value)
-
-
-def _is_string_to_yaml(plain: str) -> bool:
-    """Tell whether strict YAML takes this for a string, not for a number, a date, a boolean or nothing."""
-    tag: str = _RESOLVER.resolve(ScalarNode, plain, (True, False))  # type: ignore[no-untyped-call] - so typed by stubs
-    return tag == _STRING_TAG
-
-
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02X}" if code <= _MAX_BYTE else f"\\u{code:04X}"
-
-
-# --------------------------------------------------------------------------- naming
-
-
-def memory_filename(name: str) -> str:
-    """Return a file name for a memory called ``name``: ``User profile`` gives ``user_profile.md``.
-
-    Letters of any script stay (in NFC); everything else becomes ``_``. Never hidden, never the index, never empty, at
-    most 255 bytes. Two names may give one file name.
-    """
-    stem = unicodedata.normalize("NFC", name.strip()).lower().removesuffix(".md")
-    kept = "".join(char if char in "-." or unicodedata.category(char)[0] in "LNM" else "_" for char in stem)
-    stem = unicodedata.normalize("NFC", _UNDERSCORES.sub("_", kept)).strip("._-") or "untitled"
-    if stem in {"memory", *_RESERVED_STEMS}:
-        stem += "_note"
-    raw = stem.encode()[: MAX_FILENAME_BYTES - len(".md")]
-    return raw.decode("utf-8", "ignore").rstrip("._-") + ".md"

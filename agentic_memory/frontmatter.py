@@ -121,12 +121,13 @@ class _FieldLoader(BaseLoader):
         return fields
 
     def _next(self) -> Any:
-        # PyYAML's stubs leave every part of an event optional, although the loaders always fill it.
+        """Return the next event; untyped, because the stubs say of every part of it that it may be missing."""
         return self.get_event()
 
     def _read_mapping(self, parent: str) -> Iterator[Field]:
         while True:
             key = self._next()
+            line = key.start_mark.line + 1
             if isinstance(key, yaml.MappingEndEvent):
                 return
             _check_node(key)
@@ -134,10 +135,10 @@ class _FieldLoader(BaseLoader):
                 raise _Refused("a key that is no string")
             value = self._next()
             _check_node(value)
-            start, line = value.start_mark.index, key.start_mark.line + 1
+            start, end = value.start_mark.index, value.end_mark.index
             if isinstance(value, yaml.ScalarEvent):
                 style = _STYLES.get(value.style, "plain")
-                yield Field(key.value, value.value, style, start, value.end_mark.index, line, parent)
+                yield Field(key.value, value.value, style, start, end, line, parent)
                 continue
             if not parent and key.value == "metadata" and isinstance(value, yaml.MappingStartEvent):
                 yield Field(key.value, "", "collection", start, start, line)

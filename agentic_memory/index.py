@@ -244,6 +244,12 @@ def render_entry(*, title: str, filename: str, hook: str) -> str:
     return f"{link} — {text}" if text else link
 
 
+def is_own_hook(entry: IndexEntry, description: str) -> bool:
+    """Tell whether the hook is what ``render_entry`` made of ``description``, so that nobody worded it otherwise."""
+    line = render_entry(title=entry.title, filename=entry.filename, hook=description)
+    return any(own.hook == entry.hook for own in parse_index(line).entries)
+
+
 def _write_title(title: str, filename: str) -> str:
     return re.sub(r"([\[\]\\])", r"\\\1", one_line(title) or _stem(filename))
 
