@@ -1,0 +1,90 @@
+"""The command line, ``agentic-memory``.
+
+Exit codes: 0 done; 1 not found, or problems found; 2 wrong use; 3 the memory cannot be reached or written.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated, Final
+
+import typer
+
+from agentic_memory.cli_chat import chat
+from agentic_memory.cli_output import print_note
+from agentic_memory.cli_reading import check_memory, list_memories, search_memories, show_memory, show_status
+from agentic_memory.cli_writing import add_memory, edit_memory, forget_memories
+from agentic_memory.errors import AgenticMemoryError, BackendUnavailable, InvalidMemory, UnsafePath
+from agentic_memory.models import InvalidModelChoice
+
+DEBUG_VARIABLE: Final = "AGENTIC_MEMORY_DEBUG"
+
+app = typer.Typer(
+    name="agentic-memory",
+    help="Long-term memory for agents, as Markdown files that people can read and edit.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for name, command in (
+    ("chat", chat),
+    ("list", list_memories),
+    ("show", show_memory),
+    ("search", search_memories),
+    ("add", add_memory),
+    ("edit", edit_memory),
+    ("forget", forget_memories),
+    ("check", check_memory),
+    ("status", show_status),
+):
+    app.command(name)(command)
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - the form of a typer callback
+    if wanted:
+        typer.echo(version("agentic-memory"))
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    *,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Long-term memory for agents, as Markdown files that people can read and edit."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit. Errors are one line; ``AGENTIC_MEMORY_DEBUG=1`` shows where they came from."""
+    try:
+        app(args=None if arguments is None else [*arguments], prog_name="agentic-memory")
+    except BrokenPipeError:
+        # The reader of our pipe went away (``| head``). Python would complain once more on closing the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:
+        if os.environ.get(DEBUG_VARIABLE):
+            raise
+        text = " ".join(str(error).split()) or type(error).__name__
+        if not isinstance(error, AgenticMemoryError):
+            text = f"unexpected {type(error).__name__}: {text} (set {DEBUG_VARIABLE}=1 to see where)"
+        print_note(("agentic-memory: ", "bold red"), text)
+        sys.exit(exit_code(error))
+
+
+def exit_code(error: Exception) -> int:
+    """Return the exit code that stands for ``error``."""
+    if isinstance(error, BackendUnavailable):
+        return 3
+    return 2 if isinstance(error, UnsafePath | InvalidMemory | InvalidModelChoice) else 1
+
+
+if __name__ == "__main__":
+    main()

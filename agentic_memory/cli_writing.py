@@ -1,0 +1,215 @@
+"""Commands that change the memory: add, edit, forget."""
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agentic_memory.cli_options import MemoryDir, Workdir, with_store
+from agentic_memory.cli_output import one_line, print_line, print_note
+
+if TYPE_CHECKING:
+    from agentic_memory.backends.values import Put
+    from agentic_memory.store import MemoryStore
+    from agentic_memory.values import MemoryFile
+
+INDEX = "MEMORY.md"
+MAX_INDEX_ATTEMPTS = 5
+
+
+def add_memory(
+    content: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The text; standard input when left out or -.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="TEXT", help="Short title; made from the text when left out.")
+    ] = None,
+    description: Annotated[
+        str | None, typer.Option("--description", metavar="TEXT", help="When to read it; the first line when left out.")
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--type", metavar="TYPE", help="user, feedback, project or reference; told from the text when left out."
+        ),
+    ] = None,
+    filename: Annotated[
+        str | None, typer.Option("--file", metavar="FILE", help="File name; made from the title when left out.")
+    ] = None,
+    workdir: Workdir = ".",
+    memory_dir: MemoryDir = "Memory",
+) -> None:
+    """Add a memory, and its line in MEMORY.md."""
+    from agentic_memory.errors import InvalidMemory
+    from agentic_memory.offline_intent import describe_fact
+
+    if content is None and sys.stdin.isatty():
+        print_note("Type the memory; end with Ctrl-D.")
+    text = _read_stdin() if content in {None, "-"} else str(content)
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    if not first:
+        raise InvalidMemory("there is nothing to add: give the text as an argument or on standard input")
+    guess = describe_fact(first)
+
+    async def work(store: "MemoryStore") -> "MemoryFile":
+        return await store.add(
+            name=name or guess.title,
+            description=description or guess.hook,
+            type=kind or guess.type,
+            content=text if text.endswith("\n") else text + "\n",
+            filename=filename,
+        )
+
+    added = with_store(workdir, memory_dir, work)
+    print_line("added ", (added.filename, "cyan"), f" ({one_line(added.type)}): {one_line(added.name)}")
+
+
+def forget_memories(
+    filenames: Annotated[list[str], typer.Argument(metavar="FILE...", help="File names, as list shows them.")],
+    workdir: Workdir = ".",
+    memory_dir: MemoryDir = "Memory",
+) -> None:
+    """Move memories to the trash, and take their lines out of MEMORY.md."""
+
+    async def work(store: "MemoryStore") -> None:
+        for filename in filenames:
+            trashed = await store.forget(filename)
+            print_line(
+                "forgot ", (filename, "cyan"), f"; it is now {store.backend.join_path(await store.root(), trashed)}"
+            )
+
+    with_store(workdir, memory_dir, work)
+
+
+def edit_memory(
+    filename: Annotated[
+        str, typer.Argument(metavar="FILE", help="File name, as list shows it; MEMORY.md is the index.")
+    ],
+    workdir: Workdir = ".",
+    memory_dir: MemoryDir = "Memory",
+) -> None:
+    """Edit a memory file in $VISUAL or $EDITOR.
+
+    When somebody changed the file meanwhile, both versions are kept.
+    """
+    from agentic_memory.backends import ABSENT
+    from agentic_memory.backends.values import version_of
+    from agentic_memory.errors import AgenticMemoryError, Conflict, MemoryNotFound
+
+    async def fetch(store: "MemoryStore") -> bytes:
+        if filename != INDEX:
+            await store.get(filename)
+        record = await store.backend.fetch(await store.path_of(filename), within=await store.root())
+        if record is ABSENT or record.data is None:
+            raise MemoryNotFound(f"there is no memory {filename!r}; list the memories to see their file names")
+        return record.data
+
+    before = with_store(workdir, memory_dir, fetch)
+    with tempfile.TemporaryDirectory(prefix="agentic-memory-") as place:
+        copy = Path(place) / Path(filename).name
+        copy.write_bytes(before)
+        _run_editor(copy)
+        after = copy.read_bytes()
+    if after == before:
+        print_note(f"{filename} is unchanged.")
+        return
+
+    async def save(store: "MemoryStore") -> None:
+        await _save_edit(store, filename, after, expected=version_of(before), before=before)
+
+    async def set_aside(store: "MemoryStore") -> str:
+        aside = f".conflicts/{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}/{filename}"
+        path = store.backend.join_path(await store.root(), aside)
+        await store.backend.replace(path, after, expected=ABSENT, within=await store.root())
+        return path
+
+    try:
+        with_store(workdir, memory_dir, save)
+    except AgenticMemoryError as error:
+        # An hour of writing must outlive whatever went wrong, a place that cannot be written included.
+        kept = _keep_copy(lambda: with_store(workdir, memory_dir, set_aside), Path(filename).name, after)
+        if isinstance(error, Conflict):
+            print_note((f"{filename} was changed by somebody else while you edited it; ", "bold red"), "both are kept.")
+            print_note(f"  theirs: {with_store(workdir, memory_dir, lambda store: store.path_of(filename))}")
+            print_note(f"  yours:  {kept}")
+            print_note("Put them together by hand, then delete yours.")
+            raise typer.Exit(1) from error
+        print_note(f"Your version is kept: {kept}")
+        raise
+    print_line("saved ", (filename, "cyan"))
+
+
+async def _save_edit(store: "MemoryStore", filename: str, data: bytes, *, expected: str, before: bytes) -> None:
+    """Write the edited bytes as they are, and let the file's index line follow a new name or description."""
+    from agentic_memory.backends.values import Put
+    from agentic_memory.errors import Conflict
+
+    root, path = await store.root(), await store.path_of(filename)
+    for attempt in range(MAX_INDEX_ATTEMPTS):
+        line = [] if filename == INDEX else await _index_change(store, filename, before, data)
+        try:
+            await store.backend.transact([Put(path, data, expected), *line], within=root)
+        except Conflict as conflict:
+            if conflict.path == path or attempt == MAX_INDEX_ATTEMPTS - 1:
+                raise
+        else:
+            return
+
+
+async def _index_change(store: "MemoryStore", filename: str, before: bytes, data: bytes) -> "list[Put]":
+    from agentic_memory.backends.values import FileRecord, Put
+    from agentic_memory.document import parse_document
+    from agentic_memory.index import change_entry
+
+    snapshot = await store.load()
+    entry, record = snapshot.index.find(filename), snapshot.index_record
+    if entry is None or not isinstance(record, FileRecord):
+        return []
+    old, new = parse_document(before, filename=filename), parse_document(data, filename=filename)
+    # A title or hook that a person worded differently from the file stays theirs.
+    text = change_entry(
+        snapshot.index_document.text,
+        filename,
+        title=new.name if new.name and entry.title == old.name else None,
+        hook=new.description if entry.hook == old.description else None,
+    )
+    if text == snapshot.index_document.text:
+        return []
+    return [Put(await store.path_of(INDEX), snapshot.index_document.encode(text), record.version)]
+
+
+def _run_editor(path: Path) -> None:
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        # The editor is the user's own choice; no text of a memory gets into the command.
+        done = subprocess.run([*shlex.split(command), str(path)], check=False)  # noqa: S603
+    except OSError as error:
+        print_note(
+            f"agentic-memory: cannot run the editor {command!r}: {error.strerror}; set EDITOR to one that is there"
+        )
+        raise typer.Exit(2) from error
+    if done.returncode != 0:
+        print_note(f"agentic-memory: the editor {command!r} ended with {done.returncode}; nothing was changed")
+        raise typer.Exit(1)
+
+
+def _keep_copy(set_aside: Callable[[], str], name: str, data: bytes) -> str:
+    from agentic_memory.errors import AgenticMemoryError
+
+    try:
+        return set_aside()
+    except AgenticMemoryError:
+        kept = Path(tempfile.mkdtemp(prefix="agentic-memory-kept-")) / name
+        kept.write_bytes(data)
+        return str(kept)
+
+
+def _read_stdin() -> str:
+    return sys.stdin.buffer.read().decode("utf-8", "replace")
