@@ -29,6 +29,7 @@ changed: ``mv`` over what is there, ``ln`` where nothing may be. A failure on th
 is a ``flock`` command the directory is locked by it too, which keeps out ``LocalBackend`` on a shared mount.
 """
 
+import posixpath
 from abc import abstractmethod
 from base64 import b64decode
 from binascii import Error as Base64Error
@@ -41,6 +42,7 @@ from secrets import token_hex
 from typing import Final
 
 import anyio.to_thread
+from agentscope.tool import DirEntry
 
 from agentic_memory.backends.base import Backend, check_path
 from agentic_memory.backends.preconditions import check_changes, expected_word
@@ -50,6 +52,7 @@ from agentic_memory.backends.shell_answer import (
     TornAnswerError,
     proves,
     raise_refusal,
+    read_entries,
     read_look,
     record_of,
     refusal,
@@ -213,6 +216,46 @@ class ShellBackend(Backend):
         _raise_change_refusal(first, planned, what)
         raise TornAnswerError(f"{what}: the sandbox's answer does not have the agreed form")
 
+    # ------------------------------------------------------------------ what AgentScope's tools call
+
+    async def stat(self, path: str) -> DirEntry | None:
+        """Return type, size and modification time; None when surely nothing is there."""
+        path = await self.resolve(path)
+        entries = await self._list(path, "entry")
+        return replace(entries[0], name=posixpath.basename(path)) if entries else None
+
+    async def file_exists(self, path: str) -> bool:
+        """Tell whether a file or directory is at ``path``; ``BackendUnavailable`` when it cannot be told."""
+        return await self.stat(path) is not None
+
+    async def is_dir(self, path: str) -> bool:
+        """Tell whether a directory is at ``path``; ``BackendUnavailable`` when it cannot be told."""
+        entry = await self.stat(path)
+        return entry is not None and entry.is_dir
+
+    async def stat_mtime(self, path: str) -> float | None:
+        """Return the modification time in seconds since 1970; None when surely nothing is there."""
+        entry = await self.stat(path)
+        return None if entry is None else entry.mtime
+
+    async def scandir(self, path: str) -> list[DirEntry]:
+        """List a directory; empty only when surely none is there."""
+        return await self._list(await self.resolve(path), "children")
+
+    async def list_dir(self, path: str, *, recursive: bool = False) -> list[str]:
+        """List a directory's names, or the paths of every file below it."""
+        if not recursive:
+            return [entry.name for entry in await self.scandir(path)]
+        path = await self.resolve(path)
+        return [posixpath.join(path, entry.name) for entry in await self._list(path, "below")]
+
+    async def _list(self, path: str, mode: str) -> list[DirEntry]:
+        if path == "/" and mode == "entry":
+            return [DirEntry("/", is_dir=True)]
+        body, _ = await self._ask("list", _lines(_spell(path), mode), path)
+        raise_refusal(body, path)
+        return [] if body.startswith(b"A\n") else read_entries(body)
+
     async def _conflict(self, change: Change, rest: bytes, *, at_target: bool) -> Conflict:
         path = change.path if not isinstance(change, Move) else change.target if at_target else change.source
         expected = expected_word(ABSENT if at_target else change.expected)
@@ -240,7 +283,7 @@ class ShellBackend(Backend):
 
 @cache
 def script_of(verb: str) -> str:
-    """Return the text of the script for ``verb`` (snapshot, fetch or transact)."""
+    """Return the text of the script for ``verb`` (snapshot, fetch, transact or list)."""
     files = resources.files("agentic_memory.backends")
     return "".join((files / f"shell_{name}.sh").read_text("utf-8") for name in ("common", verb))
 

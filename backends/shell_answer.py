@@ -1,10 +1,13 @@
 """Reading what the shell scripts answer: pure functions from bytes to values. Nothing here trusts a byte unproved."""
 
+import stat
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from time import gmtime, strftime
 from typing import Final, cast, get_args
+
+from agentscope.tool import DirEntry
 
 from agentic_memory.backends.values import FileRecord, Obstacle, ObstacleKind, version_of
 from agentic_memory.errors import AgenticMemoryError, BackendUnavailable, UnsafePath
@@ -106,6 +109,27 @@ def refusal(body: bytes, what: str) -> AgenticMemoryError:
         return UnsafePath(f"{what} {_UNSAFE[kind]}")
     why = _UNAVAILABLE.get(kind, "")
     return BackendUnavailable(": ".join(part for part in (what, detail if detail != what else "", why) if part))
+
+
+def read_entries(body: bytes) -> list[DirEntry]:
+    """Read the entries of a ``list`` answer; their names are paths relative to what was asked about.
+
+    Raises:
+        BackendUnavailable: part of it could not be seen.
+    """
+    entries: list[DirEntry] = []
+    for line in body.removeprefix(b"L\n").split(b"\n")[:-1]:
+        words = line.split(b" ", 4)
+        if words[0] not in (b"E", b"Q") or len(words) != 5:
+            raise_refusal(line, "the directory")
+            raise TornAnswerError(_NO_FORM)
+        name = _decode(_unspell(words[4]) if words[0] == b"Q" else words[4])[2:]
+        if words[1] == b"-":
+            entries.append(DirEntry(name, is_dir=False))
+            continue
+        is_dir = stat.S_ISDIR(int(words[1], 16))
+        entries.append(DirEntry(name, is_dir, None if is_dir else int(words[2]), float(words[3])))
+    return entries
 
 
 def take_framed(body: bytes, at: int) -> tuple[Framed, int]:

@@ -201,6 +201,11 @@ holds() {
 }
 
 conflict() {
+    # A link shows what it leads to, but never what lies outside.
+    if [ -L "$1" ]; then
+        locate "$1" 1 "$base" || refuse "$i" "$why" "$1" || return
+        set -- "$full" "$2"
+    fi
     printf 'C %s %s\n' "$i" "$2"
     if [ -e "$1" ]; then emit "$1" 1000000000; else echo 'x vanished'; fi
     return 1
