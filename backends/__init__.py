@@ -1,6 +1,7 @@
 """Where bytes live: one seam, and the places that keep its promises."""
 
 from agentic_memory.backends.base import Backend
+from agentic_memory.backends.e2b import E2BBackend
 from agentic_memory.backends.memory import InMemoryBackend
 from agentic_memory.backends.values import (
     ABSENT,
@@ -21,6 +22,7 @@ __all__ = [
     "Backend",
     "Change",
     "Delete",
+    "E2BBackend",
     "FileRecord",
     "InMemoryBackend",
     "Move",

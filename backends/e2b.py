@@ -29,11 +29,13 @@ time. A change that was begun goes on in the sandbox when its client is gone; it
 import asyncio
 import base64
 import contextlib
+import gzip
 import shlex
 import uuid
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio.to_thread
 from agentscope.tool import ExecResult
 
 from agentic_memory.backends.preconditions import paths_of
@@ -70,8 +72,9 @@ class E2BBackend(ShellBackend):
         timeout: Seconds after which a call gives up; finding out what has become of it may take ten more. A change
             that was begun in the sandbox is not stopped by it.
 
-    A request of more than 64 KiB is uploaded to ``/tmp`` first, which makes two crossings of one call, and
-    ``round_trips`` says so; a smaller one travels inside the command, where the sandbox's own processes can see it.
+    A request of more than 64 KiB, compressed, is uploaded to ``/tmp`` first, which makes two crossings of one call, and
+    ``round_trips`` says so: a large file that is written, or a reload of more than about a thousand files. A smaller
+    one travels inside the command.
     """
 
     text_only = True  # the SDK hands out a command's output as text, and what is not UTF-8 is lost
@@ -145,15 +148,17 @@ class E2BBackend(ShellBackend):
     # ------------------------------------------------------------------ crossing over
 
     async def _run(self, script: str, request: bytes) -> bytes:
-        program = f"sh -c {shlex.quote(script)}"
-        command = f"base64 -d <<'-' | {program}\n{base64.b64encode(request).decode()}\n-\n"
+        program = f"gzip -dc | sh -c {shlex.quote(script)}"
+        small = len(request) <= MAX_INLINE_BYTES
+        packed = pack(request) if small else await anyio.to_thread.run_sync(pack, request)
+        command = f"base64 -d <<'-' | {program}\n{base64.b64encode(packed).decode()}\n-\n"
         if len(command) <= MAX_INLINE_BYTES:
             answer = await self._run_command(command, cwd="/", seconds=self._timeout)
             return answer.stdout.encode()
         path = f"/tmp/.agentic-memory.{uuid.uuid4().hex}"  # noqa: S108 - the name cannot be guessed
         try:
-            await self._upload(path, request)
-            answer = await self._run_command(f"{program} <{path}; rm -f {path}", cwd="/", seconds=self._timeout)
+            await self._upload(path, packed)
+            answer = await self._run_command(f"<{path} {program}; rm -f {path}", cwd="/", seconds=self._timeout)
         except BackendUnavailable:
             await self._discard(path)
             raise
@@ -258,6 +263,11 @@ class E2BBackend(ShellBackend):
         if info.state is e2b.SandboxState.PAUSED:
             return BackendUnavailable(f"{name} is paused: resume it with its connect() and repeat")
         return TornAnswerError(f"{name} was not found by its proxy although it is running; repeat")
+
+
+def pack(request: bytes) -> bytes:
+    """Return ``request`` as gzip: what stat lines and Markdown shrink to mostly fits into a command."""
+    return gzip.compress(request, compresslevel=1, mtime=0)
 
 
 def _outcome(change: Change) -> list[tuple[str, Expected]]:
