@@ -28,11 +28,11 @@ def unified_diff(before: str, after: str, *, path: str, created: bool = False) -
     start = max(0, head - CONTEXT_LINES)
     old, new = (lines[start : len(lines) - max(0, tail - CONTEXT_LINES)] for lines in (old, new))
     names = "/dev/null" if created else f"a/{path}", f"b/{path}"
-    if len(old) * len(new) > MAX_COMPARED:
-        lines = _one_hunk(old, new, head=head - start, tail=min(tail, CONTEXT_LINES), names=names)
+    if old and new and len(old) * len(new) <= MAX_COMPARED:
+        lines = [_shift(line, start) for line in difflib.unified_diff(old, new, *names, n=CONTEXT_LINES)]
     else:
-        lines = list(difflib.unified_diff(old, new, *names, n=CONTEXT_LINES))
-    return "".join(_complete(_shift(line, start)) for line in lines)
+        lines = _one_hunk(old, new, head=head - start, tail=min(tail, CONTEXT_LINES), names=names, start=start)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 def _split(text: str) -> list[str]:
@@ -48,11 +48,11 @@ def common_length(one: Sequence[str], other: Sequence[str]) -> int:
     return min(len(one), len(other))
 
 
-def _one_hunk(old: list[str], new: list[str], *, head: int, tail: int, names: tuple[str, str]) -> list[str]:
+def _one_hunk(old: list[str], new: list[str], *, head: int, tail: int, names: tuple[str, str], start: int) -> list[str]:
     return [
         f"--- {names[0]}\n",
         f"+++ {names[1]}\n",
-        f"@@ -1,{len(old)} +1,{len(new)} @@\n",
+        f"@@ -{_range(start, len(old))} +{_range(start, len(new))} @@\n",
         *(f" {line}" for line in old[:head]),
         *(f"-{line}" for line in old[head : len(old) - tail]),
         *(f"+{line}" for line in new[head : len(new) - tail]),
@@ -60,11 +60,12 @@ def _one_hunk(old: list[str], new: list[str], *, head: int, tail: int, names: tu
     ]
 
 
+def _range(start: int, count: int) -> str:
+    # Lines are counted from 1; where there is none, the format names the line before.
+    return f"{start + (count > 0)},{count}" if count != 1 else f"{start + 1}"
+
+
 def _shift(line: str, start: int) -> str:
     # Content lines begin with a blank, + or -, so only the header of a hunk matches at the line's start.
     at = _HUNK.match(line)
     return f"@@ -{int(at[1]) + start}{at[2]} +{int(at[3]) + start}{at[4]} @@\n" if at else line
-
-
-def _complete(line: str) -> str:
-    return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"

@@ -22,7 +22,7 @@ MAX_LINES_SEARCHED: Final = 1_000
 MAX_LINE_SHOWN: Final = 200
 """Characters of a line that are compared and shown."""
 MIN_SIMILARITY: Final = 0.6
-"""``difflib``'s ratio from which two lines count as similar; it is the default of ``get_close_matches``."""
+"""``difflib``'s ratio from which two lines count as similar; the default of its ``get_close_matches``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,9 @@ class Replacement:
 def replace_text(text: str, old: str, new: str) -> Replacement:
     r"""Replace every ``old`` in ``text`` by ``new``; the caller decides by ``lines`` whether it wants that.
 
-    An ``old`` with a ``\r`` in it that is there literally is meant literally, and so is its ``new``: that is how line
-    endings themselves are edited.
+    Where the two differ in nothing but line endings, those are what is edited, so both are taken literally.
     """
-    if "\r" in old and old in text:
+    if old != new and normalise_newlines(old) == normalise_newlines(new):
         places = _find_all(text, old)
         return Replacement(text.replace(old, new), _lines_of(text, places))
     old, new = normalise_newlines(old), normalise_newlines(new)
@@ -76,15 +75,27 @@ def explain_no_match(text: str, old: str) -> str:
     if words and (place := re.search(r"\s+".join(map(re.escape, words)), shown)):
         line = _lines_of(shown, [place.start()])[0]
         return f"It differs in white space from what begins on line {line}; copy that exactly."
-    first = next((line.strip() for line in lines if line.strip()), "")
-    numbers = {
-        line.strip()[:MAX_LINE_SHOWN]: number
-        for number, line in enumerate(shown.splitlines()[:MAX_LINES_SEARCHED], start=1)
-        if line.strip()
-    }
-    for near in difflib.get_close_matches(first[:MAX_LINE_SHOWN], numbers, n=1, cutoff=MIN_SIMILARITY):
-        return f"The nearest line is {numbers[near]}: {replace_surrogates(near)}"
-    return ""
+    near = _nearest_line(shown, next((line.strip() for line in lines if line.strip()), ""))
+    return f"The nearest line is {near[0]}: {replace_surrogates(near[1])}" if near else ""
+
+
+def _nearest_line(text: str, line: str) -> tuple[int, str] | None:
+    # Letters in threes are compared first, because difflib takes seconds for a thousand long lines.
+    line = line[:MAX_LINE_SHOWN]
+    sought = _threes(line)
+    best, number, nearest = 0.0, 0, ""
+    for at, candidate in enumerate(text.splitlines()[:MAX_LINES_SEARCHED], start=1):
+        stripped = candidate.strip()[:MAX_LINE_SHOWN]
+        found = _threes(stripped)
+        shared = len(sought & found) / (len(sought | found) or 1)
+        if shared > best:
+            best, number, nearest = shared, at, stripped
+    alike = difflib.SequenceMatcher(None, line, nearest).ratio() >= MIN_SIMILARITY
+    return (number, nearest) if alike and nearest else None
+
+
+def _threes(text: str) -> set[str]:
+    return {text[at : at + 3] for at in range(len(text) - 2)} or {text}
 
 
 def _find_all(text: str, piece: str) -> list[int]:

@@ -1,10 +1,10 @@
-# ruff: noqa: RUF001 - the marks below are meant to be the ones that look like others
 """Notes that stand for text a model left out, such as ``[rest of file unchanged]``.
 
 Written to a file they look like success and lose what was there.
 """
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from agentic_memory.tools.newlines import normalise_newlines
@@ -59,7 +59,7 @@ _WHEN_SET_APART: Final = _whole(
     rf"(?:the\s+)?(?:rest|remainder)\s+{_OF}",
     _REMAINING,
     rf"(?:{_WHAT}\s+)?(?:unchanged|omitted|truncated|elided|snipped)(?:\s+for\s+brevity)?",
-    r"no\s+changes?(?:\s+(?:here|below|above))?",
+    r"no changes?(?:\s+(?:here|below|above))?",
     _ZH_REST + _ZH_STATE,
     r"(?:此处|内容|以下|以上|其余)省略|保持不变|(?:现有|原有|已有|其余|剩余)内容",
 )
@@ -70,6 +70,13 @@ _WHEN_ELLIPTIC: Final = _whole(
     rf"{_WHAT}\s+continues",
     r"(?:the\s+)?same\s+as\s+(?:before|above)",
     r"其余|不变|省略|同上",
+)
+
+
+# Every phrase above has one of these in it; only lines that do are looked at more closely.
+_TELLTALE: Final = re.compile(
+    "rest|remain|existing|other|previous|original|prior|earlier|same|unchanged|else|omitted|truncated|elided|snipped|"
+    "no change|continues|[不省同内]|其余"
 )
 
 
@@ -94,8 +101,8 @@ def find_stub(new: str, *, old: str) -> str | None:
 
     A line that ``old`` holds already is none: whoever wrote it meant it.
     """
-    before = set(normalise_newlines(old).splitlines())
-    for line in normalise_newlines(new).splitlines():
+    new, before = normalise_newlines(new), set(normalise_newlines(old).split("\n"))
+    for line in _suspects(new):
         if line in before:
             continue
         if is_stub(line):
@@ -109,6 +116,17 @@ def find_stub(new: str, *, old: str) -> str | None:
                 "rest of it would be lost. Use Edit for the part that changes"
             )
     return None
+
+
+def _suspects(text: str) -> Iterator[str]:
+    # Searching a lower-case copy is five times as fast as ignoring case. Only ASCII is lowered: places must not move.
+    lowered = text.encode("utf-8", errors="surrogatepass").lower().decode("utf-8", errors="surrogatepass")
+    end = -1
+    for word in _TELLTALE.finditer(lowered):
+        if word.start() > end:
+            end = text.find("\n", word.start())
+            end = len(text) if end < 0 else end
+            yield text[text.rfind("\n", 0, word.start()) + 1 : end]
 
 
 def _is_cut_short(beginning: str, lines: set[str]) -> bool:

@@ -21,6 +21,7 @@ NEW = st.lists(st.sampled_from(["a", "c", "\n"]), max_size=4).map("".join)
         ("a\r\nb\r\n", "b", "b\nc", "a\r\nb\r\nc\r\n"),
         ("a\nb\r\nc\r\n", "a\nb\nc", "a\nb\nC", "a\nb\r\nC\r\n"),
         ("a\r\nb\n", "a\r\n", "a\n", "a\nb\n"),
+        ("a\r\nb\r\n", "a\r\nb", "a\nc\nd", "a\r\nc\r\nd\r\n"),
         ("one line", "one", "two\nthree", "two\nthree line"),
         ("\ufeffa\r\nb", "a\nb", "c", "\ufeffc"),
         ("caf\udce9\nb\n", "b", "c", "caf\udce9\nc\n"),

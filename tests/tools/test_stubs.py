@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 - Chinese punctuation is part of what is tested
 """A line that stands for text left out is told from prose that has the same words."""
 
 import pytest
@@ -50,6 +49,7 @@ from agentic_memory.tools.stubs import find_stub, is_stub
 def test_a_line_that_is_nothing_but_a_stub_is_one(line: str) -> None:
     assert is_stub(line)
     assert is_stub(f"    {line}  ")
+    assert find_stub(f"# A\n\n{line}\nmore\n", old="") is not None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,16 @@
+"""Which backend a tool works on."""
+
+from agentscope.tool import BackendBase
+
+from agentic_memory.backends import Backend, LocalBackend
+
+
+def choose_backend(backend: BackendBase | None) -> Backend:
+    """Return ``backend`` with this package's promises: as it is, adapted, or the local disk when there is none."""
+    if backend is None:
+        return LocalBackend()
+    if isinstance(backend, Backend):
+        return backend
+    from agentic_memory.backends import adapt  # brings the shell protocol, which few tools need
+
+    return adapt(backend)

@@ -1,0 +1,121 @@
+"""The Write tool."""
+
+from typing import Final
+
+import agentscope.tool
+from agentscope.state import AgentState
+from agentscope.tool import BackendBase, ToolBase, ToolChunk, ToolMiddlewareBase
+
+from agentic_memory.backends import ABSENT, version_of
+from agentic_memory.encodings import decode
+from agentic_memory.errors import Conflict
+from agentic_memory.tools.answers import Refusal, answer, answers_errors
+from agentic_memory.tools.backend import choose_backend
+from agentic_memory.tools.cache import refresh_cache, show_text
+from agentic_memory.tools.diffs import unified_diff
+from agentic_memory.tools.guards import find_blanked_header, find_stub, find_unknown_bytes
+from agentic_memory.tools.inputs import check_absolute, check_text
+from agentic_memory.tools.newlines import is_uniformly_crlf
+from agentic_memory.tools.reads import note_read
+from agentic_memory.tools.seen import Seen, how_seen, was_seen
+
+MAX_ATTEMPTS: Final = 5
+"""How often a write is tried when the file keeps changing underneath it."""
+
+_BOM: Final = "\ufeff"
+
+
+class Write(agentscope.tool.Write):
+    """AgentScope's Write, which replaces only bytes the agent knows and creates only where nothing is.
+
+    A file the agent never read, or that changed since, is left alone and the answer says which of the two it was.
+    An empty file may always be written, and writing what is there already always succeeds.
+    """
+
+    def __init__(
+        self,
+        dangerous_files: list[str] = ToolBase.dangerous_files,
+        dangerous_directories: list[str] = ToolBase.dangerous_directories,
+        middlewares: list[ToolMiddlewareBase] | None = None,
+        backend: BackendBase | None = None,
+    ) -> None:
+        """Take the arguments of AgentScope's Write; ``backend`` may be any AgentScope backend, ours or not."""
+        self._place = choose_backend(backend)
+        super().__init__(dangerous_files, dangerous_directories, middlewares, self._place)
+
+    @answers_errors
+    async def call(self, file_path: str, content: str, _agent_state: AgentState | None = None) -> ToolChunk:
+        """Write the file: one round trip for a new one, two for one that is there."""
+        check_absolute(file_path)
+        check_text(content, "content")
+        seen_before = was_seen(_agent_state, file_path)
+        # To an agent that never saw the path, creating is tried at once: if something is there after all, the conflict
+        # brings its bytes along. A stub may be the file's own line, though, which takes a look to tell.
+        look = seen_before or find_stub(content, old="") is not None
+        current = await self._look(file_path) if look else None
+        for _ in range(MAX_ATTEMPTS):
+            data = content.encode()
+            if current is not None:
+                data = _follow_conventions(content, decode(current)[0]).encode()
+                if data == current:
+                    return await self._report(file_path, current, data, _agent_state)
+                _check_seen(file_path, current, _agent_state)
+            _check_loss(file_path, current or b"", data)
+            try:
+                expected = ABSENT if current is None else version_of(current)
+                await self._place.replace(file_path, data, expected=expected)
+            except Conflict as conflict:
+                current = conflict.current
+            else:
+                return await self._report(file_path, current, data, _agent_state)
+        raise Conflict(file_path, expected="the bytes just seen", current=current)
+
+    async def _look(self, path: str) -> bytes | None:
+        record = await self._place.fetch(path)
+        return None if record is ABSENT else record.data
+
+    async def _report(self, path: str, before: bytes | None, after: bytes, state: AgentState | None) -> ToolChunk:
+        note = ""
+        if before is None and was_seen(state, path):
+            note = " It had been removed since you read it, so it was created anew."
+        if state is not None:
+            note_read(state, path, version_of(after))
+            await refresh_cache(state, path, version_of(after), self._place)
+        text = show_text(after)
+        return answer(
+            f"The file {path} has been written successfully ({len(text.splitlines())} lines).{note}",
+            diff=unified_diff(show_text(before or b""), text, path=path, created=before is None),
+            file_path=path,
+            occurrences=1,
+        )
+
+
+def _follow_conventions(content: str, old: str) -> str:
+    if "\r" not in content and is_uniformly_crlf(old):
+        content = content.replace("\n", "\r\n")
+    return _BOM + content if old.startswith(_BOM) and not content.startswith(_BOM) else content
+
+
+def _check_seen(path: str, current: bytes, state: AgentState | None) -> None:
+    if not current.removeprefix(_BOM.encode()).strip():
+        return  # nothing is there that could be lost
+    match how_seen(state, path, current):
+        case Seen.NEVER:
+            raise Refusal(
+                f"File {path} exists but has not been read yet. You must read the file first before writing to it."
+            )
+        case Seen.BEFORE:
+            raise Refusal(
+                f"File {path} changed since you read it, so nothing was written. Read it again, and keep what others "
+                "changed; for a small change use Edit."
+            )
+
+
+def _check_loss(path: str, before: bytes, after: bytes) -> None:
+    reason = (
+        find_stub(show_text(after), old=show_text(before))
+        or find_unknown_bytes(show_text(after), old=before)
+        or find_blanked_header(after, old=before, path=path)
+    )
+    if reason:
+        raise Refusal(f"{path} was not written: {reason}.")
