@@ -2,7 +2,8 @@
 
 from agentscope.tool import BackendBase
 
-from agentic_memory.backends import Backend, LocalBackend
+from agentic_memory.backends import Backend
+from agentic_memory.backends.local import LocalBackend
 
 
 def choose_backend(backend: BackendBase | None) -> Backend:
@@ -11,6 +12,6 @@ def choose_backend(backend: BackendBase | None) -> Backend:
         return LocalBackend()
     if isinstance(backend, Backend):
         return backend
-    from agentic_memory.backends import adapt  # brings the shell protocol, which few tools need
+    from agentic_memory.backends.adapt import adapt  # brings the shell protocol, which few tools need
 
     return adapt(backend)

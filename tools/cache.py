@@ -10,7 +10,8 @@ from typing import Final
 from agentscope.state import AgentState
 from agentscope.tool import BackendBase
 
-from agentic_memory.backends import Backend, FileRecord, LocalBackend
+from agentic_memory.backends import Backend, FileRecord
+from agentic_memory.backends.local import LocalBackend
 from agentic_memory.encodings import decode
 from agentic_memory.errors import AgenticMemoryError
 from agentic_memory.tools.newlines import normalise_newlines

@@ -9,7 +9,8 @@ from agentscope.message import ToolResultState
 from agentscope.state import AgentState
 from agentscope.tool import ToolChunk
 
-from agentic_memory.backends import ABSENT, Backend, InMemoryBackend, LocalBackend
+from agentic_memory.backends import ABSENT, Backend, InMemoryBackend
+from agentic_memory.backends.local import LocalBackend
 from agentic_memory.tools import Edit, Read, Write
 
 

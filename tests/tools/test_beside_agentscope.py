@@ -15,7 +15,8 @@ from agentscope.tool import Toolkit
 from scripted import ScriptedModel, call_tool
 
 import agentic_memory.tools
-from agentic_memory.backends import ABSENT, InMemoryBackend, LocalBackend, version_of
+from agentic_memory.backends import ABSENT, InMemoryBackend, version_of
+from agentic_memory.backends.local import LocalBackend
 from agentic_memory.tools import Edit, Read, Write
 from agentic_memory.tools.reads import note_read
 
