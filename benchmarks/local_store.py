@@ -169,7 +169,7 @@ async def measure_replies(base: Path, options: argparse.Namespace) -> list[Row]:
         gc.collect()
         with loop_steps() as steps:
             since = time.perf_counter()
-            await agent.reply(question)
+            await asyncio.create_task(agent.reply(question))  # a task, so that its first step is counted too
             whole = time.perf_counter() - since
         receipt = middleware.receipt(agent) if middleware is not None else None
         if receipt is not None and (receipt.failed or not receipt.loaded):
