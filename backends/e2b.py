@@ -33,6 +33,7 @@ import gzip
 import shlex
 import uuid
 from collections.abc import Hashable
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio.to_thread
@@ -51,6 +52,9 @@ MAX_INLINE_BYTES: Final = 64 * 1024
 """A longer command goes through a file: Linux refuses one at 128 KiB."""
 
 TIMEOUT_SECONDS: Final = 30.0
+GRACE_SECONDS: Final = 2.0
+"""How long the SDK may take to keep its own timeout, which ends a request more tidily than cancelling it does."""
+
 INQUIRY_SECONDS: Final = 5.0
 """How long it may take to learn why a sandbox is not running, or what has become of a change."""
 
@@ -69,7 +73,7 @@ class E2BBackend(ShellBackend):
         sandbox: An ``e2b.AsyncSandbox``, or an object that holds one, such as AgentScope's ``E2BBackend`` or
             ``E2BWorkspace``: that is asked at every call, so that a sandbox it reconnected to is used.
         workdir: Where relative paths and commands start; it must be there.
-        timeout: Seconds after which a call gives up; finding out what has become of it may take ten more. A change
+        timeout: Seconds after which a call gives up; finding out what has become of it may take a few more. A change
             that was begun in the sandbox is not stopped by it.
 
     A request of more than 64 KiB, compressed, is uploaded to ``/tmp`` first, which makes two crossings of one call, and
@@ -81,6 +85,10 @@ class E2BBackend(ShellBackend):
 
     def __init__(self, sandbox: Any, workdir: str, *, timeout: float = TIMEOUT_SECONDS) -> None:
         super().__init__(workdir)
+        if timeout <= 0:
+            raise ValueError(f"timeout is {timeout}: give a number of seconds above zero")
+        if hasattr(sandbox, "commands") and not iscoroutinefunction(sandbox.commands.run):
+            raise TypeError(f"{type(sandbox).__name__} blocks while it works: give an e2b.AsyncSandbox")
         self._holder = sandbox
         self._timeout = timeout
 
@@ -168,7 +176,7 @@ class E2BBackend(ShellBackend):
         sandbox = self._find_sandbox()
         self.round_trips += 1  # the command that follows is counted by the protocol
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self._timeout + GRACE_SECONDS):
                 await sandbox.files.write(path, data, request_timeout=self._timeout)
         except Exception as error:  # the SDK leaks what its transport raises
             why = await self._explain(sandbox, error)
@@ -187,7 +195,7 @@ class E2BBackend(ShellBackend):
         sandbox = self._find_sandbox()
         mark = uuid.uuid4().hex  # what a login shell says comes before it
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds + GRACE_SECONDS):
                 answer: CommandResult[str] = await sandbox.commands.run(
                     f"echo {mark}\n{command}", cwd=cwd, timeout=seconds, request_timeout=seconds
                 )

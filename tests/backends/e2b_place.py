@@ -5,14 +5,19 @@ the real ones cost money, so there is one per module, and every test works in a 
 """
 
 import asyncio
+import base64
 import os
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from e2b import AsyncSandbox
 from e2b_standin.control import StandIn, why_unavailable
+
+from agentic_memory.backends import E2BBackend
+from agentic_memory.testing import Place
 
 SANDBOX_SECONDS = 600
 HOME = "/home/user"
@@ -120,3 +125,29 @@ async def faults(on_standin: StandIn) -> AsyncIterator[StandIn]:
 def place() -> str:
     """The path of a directory that no other test uses; it is not there yet."""
     return f"{HOME}/{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+async def contract_place(e2b_sandbox: AsyncSandbox, place: str) -> Place:
+    """What a conformance suite needs, in a directory of its own."""
+
+    async def run(script: str) -> bytes:
+        coded = base64.b64encode(script.encode()).decode()
+        command = f'set -o pipefail; sh -c "$(echo {coded} | base64 -d)" | base64'
+        return base64.b64decode((await e2b_sandbox.commands.run(command)).stdout)
+
+    @asynccontextmanager
+    async def unreachable() -> AsyncIterator[None]:
+        await e2b_sandbox.pause()
+        yield
+        await e2b_sandbox.connect(timeout=SANDBOX_SECONDS)
+
+    await e2b_sandbox.files.make_dir(place)
+    return Place(
+        backend=E2BBackend(e2b_sandbox, HOME),
+        rival=E2BBackend(e2b_sandbox, HOME),
+        root=f"{place}/memory",
+        outside=f"{place}/outside",
+        run=run,
+        unreachable=unreachable,
+    )

@@ -1,12 +1,11 @@
 """E2BBackend keeps every promise in a sandbox; what it does beside the contract."""
 
 import asyncio
-import base64
-from contextlib import asynccontextmanager
+import random
 from typing import ClassVar
 
 import pytest
-from e2b import AsyncSandbox
+from e2b import AsyncSandbox, Sandbox
 
 from agentic_memory.backends.e2b import MAX_INLINE_BYTES, E2BBackend
 from agentic_memory.backends.values import ABSENT, Put, version_of
@@ -17,6 +16,7 @@ pytest_plugins = ["e2b_place"]
 pytestmark = pytest.mark.e2b
 
 HOME = "/home/user"
+INCOMPRESSIBLE = random.Random(0).randbytes(100_000)
 
 
 class TestE2BBackend(BackendContract):
@@ -24,29 +24,8 @@ class TestE2BBackend(BackendContract):
     many: ClassVar = 2_000
 
     @pytest.fixture
-    async def place(self, e2b_sandbox: AsyncSandbox, place: str) -> Place:
-        async def run(script: str) -> bytes:
-            coded = base64.b64encode(script.encode()).decode()
-            result = await e2b_sandbox.commands.run(
-                f'set -o pipefail; sh -c "$(echo {coded} | base64 -d)" | base64', timeout=30
-            )
-            return base64.b64decode(result.stdout)
-
-        @asynccontextmanager
-        async def unreachable():
-            await e2b_sandbox.pause()
-            yield
-            await e2b_sandbox.connect(timeout=600)
-
-        await e2b_sandbox.files.make_dir(place)
-        return Place(
-            backend=E2BBackend(e2b_sandbox, HOME),
-            rival=E2BBackend(e2b_sandbox, HOME),
-            root=f"{place}/memory",
-            outside=f"{place}/outside",
-            run=run,
-            unreachable=unreachable,
-        )
+    def place(self, contract_place: Place) -> Place:
+        return contract_place
 
 
 @pytest.fixture
@@ -59,8 +38,7 @@ class TestCrossings:
         start = backend.round_trips
         await backend.replace(f"{place}/small.md", b"x" * MAX_INLINE_BYTES, expected=ABSENT)
         assert backend.round_trips - start == 1
-        incompressible = b"".join(version_of(bytes([i % 256, i // 256])).encode() for i in range(4_000))
-        await backend.replace(f"{place}/large.md", incompressible, expected=ABSENT)
+        await backend.replace(f"{place}/large.md", INCOMPRESSIBLE, expected=ABSENT)
         assert backend.round_trips - start == 3
 
     async def test_round_trips_are_the_requests_that_reach_the_service(self, faults, local_sandbox, place):
@@ -71,10 +49,9 @@ class TestCrossings:
         assert len(await faults.calls()) == backend.round_trips == 3
 
     async def test_an_uploaded_request_is_gone_afterwards(self, backend, e2b_sandbox, place):
-        data = b"".join(version_of(bytes([i % 256, i // 256])).encode() for i in range(4_000))
-        await backend.replace(f"{place}/large.md", data, expected=ABSENT)
+        await backend.replace(f"{place}/large.md", INCOMPRESSIBLE, expected=ABSENT)
         with pytest.raises(Conflict):
-            await backend.replace(f"{place}/large.md", data + b"x", expected=ABSENT)
+            await backend.replace(f"{place}/large.md", INCOMPRESSIBLE + b"x", expected=ABSENT)
         left = await e2b_sandbox.commands.run("ls -A /tmp")
         assert "agentic-memory" not in left.stdout
 
@@ -124,6 +101,14 @@ class TestPlaces:
     def test_a_relative_working_directory_is_refused(self, e2b_sandbox):
         with pytest.raises(UnsafePath):
             E2BBackend(e2b_sandbox, "workspace")
+
+    def test_a_blocking_sandbox_is_refused(self, local_sandbox):
+        with pytest.raises(TypeError, match=r"e2b\.AsyncSandbox"):
+            E2BBackend(Sandbox.connect(local_sandbox.sandbox_id, timeout=600), HOME)
+
+    def test_a_call_must_have_a_time_limit(self, e2b_sandbox):
+        with pytest.raises(ValueError, match="above zero"):
+            E2BBackend(e2b_sandbox, HOME, timeout=0)
 
     async def test_the_cache_key_is_the_sandbox(self, e2b_sandbox):
         again = await AsyncSandbox.connect(e2b_sandbox.sandbox_id, timeout=600)

@@ -4,6 +4,7 @@ Every fault strikes on the wire, between the unmodified SDK and a real shell in 
 """
 
 import asyncio
+import random
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +24,7 @@ UPLOAD = "POST /files"
 NOT_FOUND = '{"sandboxId": "x", "message": "The sandbox was not found", "code": 502}'
 OLD = b"- [User](user.md) \xe2\x80\x94 who they are\n" * 40
 SMALL = OLD + b"- [Deploy](deploy.md) \xe2\x80\x94 how\n"
-LARGE = OLD + b"\x00\xff padding that no command line could hold\n" * 8_000
+LARGE = OLD + random.Random(0).randbytes(300_000)  # cannot be compressed, so it has to be uploaded
 
 
 @dataclass(frozen=True)
