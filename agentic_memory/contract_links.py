@@ -162,6 +162,12 @@ class LinkContract(Contract):
         await place.link(place.root, place.outside)
         with pytest.raises(BackendUnavailable):
             await place.backend.snapshot(place.root)
+        with pytest.raises((BackendUnavailable, UnsafePath)):
+            await place.backend.fetch(place.path("a.md"), within=place.root)
+        for expected in (ABSENT, ANY):
+            with pytest.raises((BackendUnavailable, UnsafePath)):
+                await place.backend.replace(place.path("a.md"), b"a", expected=expected, within=place.root)
+        assert not (await place.backend.snapshot(place.outside)).exists
 
     async def test_a_fifo_is_an_obstacle_and_never_opened(self, place: Place) -> None:
         self.needs("special files")

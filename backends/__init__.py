@@ -2,6 +2,7 @@
 
 from agentic_memory.backends.base import Backend
 from agentic_memory.backends.e2b import E2BBackend
+from agentic_memory.backends.local import LocalBackend
 from agentic_memory.backends.memory import InMemoryBackend
 from agentic_memory.backends.values import (
     ABSENT,
@@ -25,6 +26,7 @@ __all__ = [
     "E2BBackend",
     "FileRecord",
     "InMemoryBackend",
+    "LocalBackend",
     "Move",
     "Obstacle",
     "Put",

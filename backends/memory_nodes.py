@@ -197,6 +197,9 @@ def file_or_absent(nodes: Nodes, path: str, real: str) -> File | None:
         raise UnsafePath(f"{path} is not a regular file (FIFO, socket or device)")
     if isinstance(nodes.get(resolve(nodes, path, follow_last=False)), Link):
         raise UnsafePath(f"{path} is a symlink to {real}, where nothing is; remove the link or make its target")
+    for above in ancestors(path):
+        if isinstance(nodes.get(resolve(nodes, above, follow_last=False)), Link) and resolve(nodes, above) not in nodes:
+            raise BackendUnavailable(f"{above} is a symlink to nothing; remove it or make its target")
     return None
 
 

@@ -1,0 +1,426 @@
+"""A transaction on the local disk: look, demand, prepare, apply; see ``local_journal`` for the several-files part."""
+
+import os
+import stat
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final
+
+from agentic_memory.backends.local_files import (
+    CREATE_FILE,
+    Spot,
+    demand_no_dangling_link_above,
+    demand_regular,
+    give_to_owner_of,
+    lies_in,
+    link_or_copy,
+    locate,
+    make_directory,
+    mapped_errors,
+    open_directory,
+    read_regular,
+    rename_exclusively,
+    status_of,
+    sync_directory,
+    write_all,
+)
+from agentic_memory.backends.local_journal import (
+    JOURNAL_NAME,
+    Step,
+    find_journals,
+    is_temporary_name,
+    new_temporary_name,
+    recover,
+    remove_journal,
+    roll_back,
+    write_journal,
+)
+from agentic_memory.backends.local_locks import Patience, PlaceChangedError, lock_directories
+from agentic_memory.backends.preconditions import check_changes, demand, expected_word
+from agentic_memory.backends.values import ABSENT, ANY, Change, Changes, Delete, Expected, Move, Put, version_of
+from agentic_memory.errors import BackendUnavailable, Conflict, UnsafePath
+
+MAX_ATTEMPTS: Final = 8
+"""Beginnings of one transaction, when directories are replaced or dead writers' work turns up meanwhile."""
+
+SWEEP_EVERY_SECONDS: Final = 3600.0
+_MAX_SWEPT: Final = 4096
+
+_swept: dict[tuple[int, int], float] = {}
+_swept_lock = Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class _Aim:
+    """A change, the entries it is about, and the version demanded of the first."""
+
+    change: Change
+    spot: Spot
+    target: Spot | None
+    expected: Expected
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was at an aim's entry when the precondition was checked."""
+
+    status: os.stat_result | None
+
+    @property
+    def identity(self) -> tuple[int, int, int, int] | None:
+        return None if self.status is None else _identity(self.status)
+
+
+@dataclass(slots=True)
+class Transaction:
+    """All ``changes`` or none. ``run`` it in a worker thread: it waits for locks and for the disk."""
+
+    changes: Changes
+    within: str | None
+    patience: Patience
+    _made: list[str] = field(default_factory=list)
+    _tops: dict[str, int] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Do it; errors as ``Backend.transact``."""
+        changes = check_changes(self.changes)
+        if not changes:
+            return
+        place = self.within or self._path_of(changes[0])
+        try:
+            with mapped_errors(place):
+                for _ in range(MAX_ATTEMPTS):
+                    try:
+                        self._attempt(changes)
+                    except PlaceChangedError:
+                        continue
+                    return
+        except BaseException:
+            self._unmake_directories()
+            raise
+        raise BackendUnavailable(f"{place}: its directories are replaced all the time; try again later")
+
+    @staticmethod
+    def _path_of(change: Change) -> str:
+        return change.source if isinstance(change, Move) else change.path
+
+    def _attempt(self, changes: Sequence[Change]) -> None:
+        aims = [self._aim(change) for change in changes]
+        self._refuse_same_entry(aims)
+        directories: dict[str, str | None] = {}
+        for aim in aims:
+            for spot, needed in ((aim.spot, isinstance(aim.change, Put)), (aim.target, True)):
+                if spot is None:
+                    continue
+                with mapped_errors(spot.path):
+                    if needed:
+                        self._make_directory_for(spot)
+                    elif not _is_there(spot.directory):
+                        self._demand_absence(aim)
+                        continue
+                directories[spot.directory] = spot.base
+        if not directories:
+            return
+        above = os.path.commonpath(list(directories))
+        if len(aims) > 1:
+            directories.setdefault(above, aims[0].spot.base)
+        self._recover(directories)
+        with lock_directories(directories.items(), self.patience) as self._tops:
+            if find_journals(directories):
+                raise PlaceChangedError  # its writer died between our look and our lock
+            self._sweep(directories)
+            found = [self._check(aim) for aim in aims]
+            live = [(aim, seen) for aim, seen in zip(aims, found, strict=True) if not _is_done(aim, seen)]
+            if live:
+                self._apply(live, above)
+
+    # ------------------------------------------------------------------ looking
+
+    def _aim(self, change: Change) -> _Aim:
+        with mapped_errors(self._path_of(change)):
+            if isinstance(change, Put):
+                return _Aim(change, locate(change.path, self.within, follow=True), None, change.expected)
+            if isinstance(change, Delete):
+                return _Aim(change, locate(change.path, self.within, follow=False), None, change.expected)
+            source = locate(change.source, self.within, follow=False)
+        with mapped_errors(change.target):
+            return _Aim(change, source, locate(change.target, self.within, follow=False), change.expected)
+
+    @staticmethod
+    def _refuse_same_entry(aims: Sequence[_Aim]) -> None:
+        entries: dict[str, str] = {}
+        for aim in aims:
+            for spot in (aim.spot, aim.target):
+                if spot is not None and entries.setdefault(spot.real, spot.path) != spot.path:
+                    raise UnsafePath(f"{spot.path} and {entries[spot.real]} are one file; it occurs twice")
+
+    def _make_directory_for(self, spot: Spot) -> None:
+        if spot.is_link and not os.path.lexists(spot.real):
+            raise UnsafePath(f"{spot.path} is a symlink to nothing; remove the link or make its target")
+        if not _is_there(spot.directory):
+            demand_no_dangling_link_above(spot.path)
+            make_directory(spot.directory, self._made)
+
+    def _unmake_directories(self) -> None:
+        for path in reversed(self._made):
+            with suppress(OSError):
+                os.rmdir(path)
+
+    @staticmethod
+    def _demand_absence(aim: _Aim) -> None:
+        demand_no_dangling_link_above(aim.spot.path)
+        if isinstance(aim.change, Move):
+            raise Conflict(aim.spot.path, expected=expected_word(aim.expected), current=None)
+        demand(aim.spot.path, aim.expected, None)
+
+    def _recover(self, directories: dict[str, str | None]) -> None:
+        for directory in find_journals(directories):
+            if not recover(directory, self.patience):
+                raise BackendUnavailable(
+                    f"{os.path.join(directory, JOURNAL_NAME)}: another writer's transaction is unfinished and cannot "
+                    "be undone by this user; let its owner run once"
+                )
+
+    def _sweep(self, directories: dict[str, str | None]) -> None:
+        """Remove temporary files whose writer died: those of living writers lie under locks we hold.
+
+        Not without a ``within``: there might be a journal further up that still needs them.
+        """
+        now = time.monotonic()
+        for directory, top in self._tops.items():
+            if directories[directory] is None:
+                continue
+            status = os.fstat(top)
+            identity = (status.st_dev, status.st_ino)
+            with _swept_lock:
+                if now - _swept.get(identity, -SWEEP_EVERY_SECONDS) < SWEEP_EVERY_SECONDS:
+                    continue
+                if len(_swept) >= _MAX_SWEPT:
+                    _swept.clear()
+                _swept[identity] = now
+            for name in os.listdir(top):
+                if is_temporary_name(name):
+                    with suppress(OSError):
+                        os.unlink(name, dir_fd=top)
+
+    # ------------------------------------------------------------------ demanding
+
+    def _check(self, aim: _Aim) -> _Found:
+        with mapped_errors(aim.spot.path):
+            top = self._tops.get(aim.spot.directory)
+            status = None if top is None else status_of(top, aim.spot.name)
+            if isinstance(aim.change, Put):
+                found = self._check_file(aim, top, status)
+                self._demand_writable(aim, top, status)
+                return found
+            if status is not None and stat.S_ISLNK(status.st_mode):
+                self._check_link(aim)
+                found = _Found(status)
+            else:
+                found = self._check_file(aim, top, status)
+        if aim.target is not None:
+            if found.status is None:
+                raise Conflict(aim.spot.path, expected=expected_word(aim.expected), current=None)
+            self._demand_free(aim.target)
+            self._demand_movable(aim.spot, aim.target, found.status)
+        return found
+
+    @staticmethod
+    def _check_file(aim: _Aim, top: int | None, status: os.stat_result | None) -> _Found:
+        if status is None or top is None:
+            if not isinstance(aim.change, Move):
+                demand(aim.spot.path, aim.expected, None)
+            return _Found(None)
+        demand_regular(aim.spot.path, status)
+        if aim.expected is ANY:
+            return _Found(status)
+        data, status = read_regular(top, aim.spot.name, path=aim.spot.path)
+        demand(aim.spot.path, aim.expected, data)
+        return _Found(status)
+
+    def _check_link(self, aim: _Aim) -> None:
+        """Check a link that is itself deleted or moved: the version meant is that of the file it leads to."""
+        if aim.expected is ANY:
+            return
+        demand(aim.spot.path, aim.expected, self._read_behind(aim.spot))
+
+    def _read_behind(self, link: Spot) -> bytes | None:
+        behind = locate(link.path, self.within, follow=True)
+        try:
+            top = open_directory(behind.directory, behind.base)
+        except FileNotFoundError:
+            return None
+        try:
+            return read_regular(top, behind.name, path=link.path)[0]
+        except FileNotFoundError:
+            return None
+        finally:
+            os.close(top)
+
+    @staticmethod
+    def _demand_writable(aim: _Aim, top: int | None, status: os.stat_result | None) -> None:
+        """Respect a file its owner made read-only, although replacing it would need no permission on it."""
+        if status is None or top is None:
+            return
+        if not os.access(aim.spot.name, os.W_OK, dir_fd=top):
+            raise BackendUnavailable(f"{aim.spot.path} is read-only for this user; make it writable")
+
+    def _demand_free(self, target: Spot) -> None:
+        with mapped_errors(target.path):
+            top = self._tops[target.directory]
+            status = status_of(top, target.name)
+            if status is None:
+                return
+            if stat.S_ISLNK(status.st_mode):
+                current = self._read_behind(target)
+                if current is None:
+                    raise UnsafePath(f"{target.path} is a symlink to nothing; remove it")
+            else:
+                current, _ = read_regular(top, target.name, path=target.path)
+            raise Conflict(target.path, expected=expected_word(ABSENT), current=current)
+
+    def _demand_movable(self, source: Spot, target: Spot, status: os.stat_result) -> None:
+        if not stat.S_ISLNK(status.st_mode) or source.directory == target.directory:
+            return
+        if not os.readlink(source.name, dir_fd=self._tops[source.directory]).startswith("/"):
+            raise UnsafePath(f"{source.path} is a relative symlink, which would break if moved elsewhere")
+
+    # ------------------------------------------------------------------ preparing and applying
+
+    def _apply(self, live: Sequence[tuple[_Aim, _Found]], above: str) -> None:
+        several = len(live) > 1
+        steps: list[Step] = []
+        tops = {_below(path, above): top for path, top in self._tops.items() if lies_in(path, above)}
+        journalled = False
+        try:
+            for aim, found in live:
+                steps.append(_step(aim, found, above, several=several))
+                with mapped_errors(aim.spot.path):
+                    self._prepare(steps[-1], aim, found)
+            if several:
+                write_journal(self._tops[above], steps)
+                journalled = True
+            for step, (aim, found) in zip(steps, live, strict=True):
+                with mapped_errors(aim.spot.path):
+                    self._apply_one(step, aim, found, tops)
+            for top in set(tops.values()):
+                sync_directory(top)
+            if journalled:
+                remove_journal(self._tops[above])
+        except BaseException:
+            self._undo(steps, tops, above, several=several, journalled=journalled)
+            raise
+        for step in steps:
+            if step.spare:
+                with suppress(OSError):
+                    os.unlink(step.spare, dir_fd=tops[step.directory])
+
+    def _undo(
+        self, steps: Sequence[Step], tops: dict[str, int], above: str, *, several: bool, journalled: bool
+    ) -> None:
+        if journalled:
+            # Should this fail too, the journal is still there, and the next one who comes along does it.
+            with suppress(OSError):
+                roll_back(steps, tops)
+                remove_journal(self._tops[above])
+            return
+        if several:
+            with suppress(OSError):
+                remove_journal(self._tops[above])
+        for step in steps:
+            for litter in (step.temporary, step.spare if step.kind == "put" else ""):
+                if litter:
+                    with suppress(OSError):
+                        os.unlink(litter, dir_fd=tops[step.directory])
+
+    def _prepare(self, step: Step, aim: _Aim, found: _Found) -> None:
+        if not isinstance(aim.change, Put):
+            return
+        top = self._tops[aim.spot.directory]
+        descriptor = os.open(step.temporary, CREATE_FILE, 0o666, dir_fd=top)
+        try:
+            if found.status is None:
+                give_to_owner_of(descriptor, os.fstat(top))
+            else:
+                give_to_owner_of(descriptor, found.status)
+                os.fchmod(descriptor, stat.S_IMODE(found.status.st_mode))
+            write_all(descriptor, aim.change.data)
+        finally:
+            os.close(descriptor)
+
+    def _apply_one(self, step: Step, aim: _Aim, found: _Found, tops: dict[str, int]) -> None:
+        top = tops[step.directory]
+        self._demand_untouched(aim, found, top)
+        if step.kind == "put" and found.status is None:
+            self._rename_new(top, step.temporary, top, aim.spot)
+        elif step.kind == "put":
+            if step.spare:
+                link_or_copy(top, step.name, step.spare)
+            os.rename(step.temporary, step.name, src_dir_fd=top, dst_dir_fd=top)
+        elif step.kind == "move":
+            assert aim.target is not None
+            self._rename_new(top, step.name, tops[step.target_directory], aim.target)
+        elif step.spare:
+            rename_exclusively(top, step.name, top, step.spare)
+        else:
+            os.unlink(step.name, dir_fd=top)
+
+    @staticmethod
+    def _rename_new(top: int, name: str, target_top: int, target: Spot) -> None:
+        try:
+            rename_exclusively(top, name, target_top, target.name)
+        except FileExistsError as exc:
+            raise PlaceChangedError(target.path) from exc  # somebody who takes no locks was quicker
+
+    @staticmethod
+    def _demand_untouched(aim: _Aim, found: _Found, top: int) -> None:
+        """Look once more right before acting: an editor takes no locks, and the disk took its time to store bytes."""
+        status = status_of(top, aim.spot.name)
+        if (None if status is None else _identity(status)) != found.identity:
+            raise PlaceChangedError(aim.spot.path)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
+    # Without the ctime: it moves when a spare name is given to a file that has several already.
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _is_done(aim: _Aim, found: _Found) -> bool:
+    """Tell whether there is nothing to do: what shall be deleted is not there, and that was allowed."""
+    return isinstance(aim.change, Delete) and found.status is None
+
+
+def _step(aim: _Aim, found: _Found, above: str, *, several: bool) -> Step:
+    directory = _below(aim.spot.directory, above)
+    change = aim.change
+    if isinstance(change, Put):
+        spare = new_temporary_name() if several and found.status is not None else ""
+        version = version_of(change.data)
+        return Step("put", directory, aim.spot.name, version, temporary=new_temporary_name(), spare=spare)
+    if isinstance(change, Delete):
+        return Step("delete", directory, aim.spot.name, spare=new_temporary_name() if several else "")
+    assert aim.target is not None
+    assert found.status is not None
+    return Step(
+        "move",
+        directory,
+        aim.spot.name,
+        target_directory=_below(aim.target.directory, above),
+        target=aim.target.name,
+        inode=found.status.st_ino,
+    )
+
+
+def _is_there(directory: str) -> bool:
+    """Tell whether there is such a directory; an ``OSError`` when that cannot be told."""
+    try:
+        return stat.S_ISDIR(os.stat(directory).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _below(path: str, above: str) -> str:
+    return "" if path == above else os.path.relpath(path, above)

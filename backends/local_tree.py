@@ -1,0 +1,346 @@
+"""One pass over a local directory, and what is remembered from the last one.
+
+Reading and hashing 10,000 files costs ten times what looking at their status does, so a file is read again only when
+its signature (device, inode, size, both times) changed. A signature proves that only once it is old: clocks of file
+systems tick, and an edit of the same size within the tick of the last look leaves the signature as it was. See
+``SETTLED_NS``.
+"""
+
+import errno
+import os
+import stat
+import time
+from collections import OrderedDict
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from operator import is_
+from threading import Lock
+from typing import Final
+
+from agentic_memory.backends.local_files import (
+    MAX_TORN_READS,
+    OPEN_DIRECTORY,
+    OPEN_FILE,
+    Signature,
+    lies_in,
+    mapped_errors,
+    open_below,
+    read_all,
+    signature_of,
+)
+from agentic_memory.backends.local_journal import JOURNAL_NAME, is_own_name
+from agentic_memory.backends.local_locks import Patience, lock
+from agentic_memory.backends.values import FileRecord, Obstacle, ObstacleKind, Tree, version_of
+from agentic_memory.errors import BackendUnavailable
+
+SETTLED_NS: Final = 2_500_000_000
+"""Age a file's times must have, when it is read, for its signature to be trusted afterwards.
+
+FAT keeps modification times to 2 s, HFS+ to 1 s, Linux's own file systems to a timer tick of at most 10 ms. Whoever
+changes the file later than one tick after that changes its ctime, which nobody can set back. Younger files are read
+again: that is what edits cost for two and a half seconds.
+"""
+
+BUSY_DIRECTORY_NS: Final = 50_000_000
+"""A directory changed within so short a time may change again while it is listed; it is listed under its lock."""
+
+LISTING_PATIENCE_SECONDS: Final = 1.0
+MAX_CACHED_FILES: Final = 200_000
+"""Remembered files of all roots together, some 400 bytes each."""
+
+Request = tuple[str, str, bool, int]
+"""Root, suffix, hidden, max_bytes: what decides which files a snapshot shows."""
+
+
+class GoneError(Exception):
+    """A name that was listed is no longer there: it may have moved, so list again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A file as the last pass saw it."""
+
+    signature: Signature
+    settled: bool
+    record: FileRecord
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """The last pass over one root: its files in the order they were met, and the answer made of them."""
+
+    seen: dict[str, _Seen]
+    order: list[FileRecord]
+    tree: Tree
+
+
+_passes: OrderedDict[Request, _Pass] = OrderedDict()
+_passes_lock = Lock()
+
+
+def forget_passes() -> None:
+    """Forget every pass, so that the next one is cold; for benchmarks and tests."""
+    with _passes_lock:
+        _passes.clear()
+
+
+def _last_pass(request: Request) -> _Pass | None:
+    with _passes_lock:
+        last = _passes.get(request)
+        if last is not None:
+            _passes.move_to_end(request)
+        return last
+
+
+def _remember(request: Request, this: _Pass) -> None:
+    with _passes_lock:
+        _passes[request] = this
+        _passes.move_to_end(request)
+        while len(_passes) > 1 and sum(len(each.order) for each in _passes.values()) > MAX_CACHED_FILES:
+            _passes.popitem(last=False)
+
+
+def open_root(root: str) -> int | None:
+    """Open ``root``; None when there is no such directory. What is neither is ``BackendUnavailable``."""
+    try:
+        return os.open(root, OPEN_DIRECTORY)
+    except FileNotFoundError as exc:
+        above = root
+        while not os.path.lexists(above):
+            above = os.path.dirname(above)
+        if above != root and os.path.isdir(above):
+            return None
+        raise BackendUnavailable(f"{above} is a symlink to nothing; remove it or make its target") from exc
+    except NotADirectoryError as exc:
+        raise BackendUnavailable(f"{root} is not a directory, or something above it is not one") from exc
+    except OSError as exc:
+        raise BackendUnavailable(exc.errno, exc.strerror, root) from exc
+
+
+@dataclass(slots=True)
+class Walk:
+    """One pass in the making. ``run`` it once.
+
+    Attributes:
+        journals: Directories, relative to the root, in which an unfinished transaction was met.
+    """
+
+    request: Request
+    known: Collection[str]
+    journals: list[str] = field(default_factory=list)
+    _files: list[FileRecord] = field(default_factory=list)
+    _order: list[FileRecord] = field(default_factory=list)
+    _obstacles: list[Obstacle] = field(default_factory=list)
+    _seen: dict[str, _Seen] = field(default_factory=dict)
+    _last: dict[str, _Seen] = field(default_factory=dict)
+    _real_root: str = ""
+    _top: int = -1
+
+    def run(self) -> Tree:
+        """Walk, and return the very same ``Tree`` as last time when that still holds and its bytes are known."""
+        root = self.request[0]
+        top = open_root(root)
+        if top is None:
+            return Tree(root, exists=False, files=())
+        last = _last_pass(self.request)
+        self._last = {} if last is None else last.seen
+        self._top = top
+        self._real_root = os.path.realpath(root)
+        try:
+            pending = [""]
+            while pending:
+                self._walk_directory(pending.pop(), pending)
+        finally:
+            os.close(top)
+        return self._answer(last)
+
+    def _answer(self, last: _Pass | None) -> Tree:
+        obstacles = tuple(sorted(self._obstacles, key=lambda obstacle: obstacle.path))
+        same = last is not None and _identical(self._order, last.order) and obstacles == last.tree.obstacles
+        if last is not None and same:
+            lean = last.tree
+        else:
+            files = tuple(sorted(self._order, key=lambda record: record.path))
+            lean = Tree(self.request[0], exists=True, files=files, obstacles=obstacles)
+        # Also when nothing changed: signatures settle.
+        _remember(self.request, _Pass(self._seen, self._order, lean))
+        if all(record.data is None for record in self._files):
+            return lean
+        files = tuple(sorted(self._files, key=lambda record: record.path))
+        return Tree(self.request[0], exists=True, files=files, obstacles=obstacles)
+
+    # ------------------------------------------------------------------ one directory
+
+    def _walk_directory(self, directory: str, pending: list[str]) -> None:
+        try:
+            descriptor = open_below(self._top, directory)
+        except FileNotFoundError:
+            return  # removed since it was listed
+        except OSError as exc:
+            if not directory:
+                raise BackendUnavailable(exc.errno, exc.strerror, self.request[0]) from exc
+            self._report(directory, "unreadable", exc.strerror or str(exc))
+            return
+        try:
+            for attempt in range(MAX_TORN_READS):
+                marks = (len(self._files), len(self._order), len(self._obstacles), len(pending), len(self.journals))
+                try:
+                    self._list_directory(directory, descriptor, pending, last_attempt=attempt == MAX_TORN_READS - 1)
+                except BackendUnavailable as exc:
+                    if not directory:
+                        raise
+                    self._report(directory, "unreadable", exc.strerror or str(exc))
+                except GoneError:
+                    del self._files[marks[0] :], self._order[marks[1] :], self._obstacles[marks[2] :]
+                    del pending[marks[3] :], self.journals[marks[4] :]
+                    continue
+                return
+        finally:
+            os.close(descriptor)
+
+    def _list_directory(self, directory: str, descriptor: int, pending: list[str], *, last_attempt: bool) -> None:
+        _, suffix, hidden, _ = self.request
+        prefix = f"{directory}/" if directory else ""
+        last, known, seen, order, files = self._last, self.known, self._seen, self._order, self._files
+        entries = self._entries(directory, descriptor)
+        now = time.time_ns()
+        for entry in entries:
+            name = entry.name
+            if name[0] == ".":
+                if name == JOURNAL_NAME:
+                    self.journals.append(directory)
+                if not hidden or is_own_name(name):
+                    continue
+            path = prefix + name
+            cached = last.get(path)
+            try:
+                if cached is not None and cached.settled and cached.record.version in known:
+                    status = entry.stat(follow_symlinks=False)
+                    if signature_of(status) == cached.signature:
+                        seen[path] = cached
+                        order.append(cached.record)
+                        files.append(cached.record)
+                        continue
+                if entry.is_symlink():
+                    self._see_link(path, name, descriptor, now, wanted=name.lower().endswith(suffix))
+                elif entry.is_dir(follow_symlinks=False):
+                    if suffix and name.lower().endswith(suffix):
+                        self._report(path, "directory", "a directory where a file could be")
+                    else:
+                        pending.append(path)
+                elif name.lower().endswith(suffix):
+                    if entry.is_file(follow_symlinks=False):
+                        self._see_file(path, name, descriptor, now, cached)
+                    else:
+                        self._report(path, "special", "not a regular file")
+            except FileNotFoundError as exc:
+                if not last_attempt:
+                    raise GoneError from exc
+            except OSError as exc:
+                self._report(path, "unreadable", exc.strerror or str(exc))
+
+    def _entries(self, directory: str, descriptor: int) -> list[os.DirEntry[str]]:
+        """List a directory; under its lock when it is being changed, since some file systems then skip entries."""
+        before = os.fstat(descriptor).st_mtime_ns
+        busy = time.time_ns() - before < BUSY_DIRECTORY_NS
+        for quietly in (True, False) if not busy else (False,):
+            locked = -1 if quietly else self._try_lock(directory, descriptor)
+            try:
+                with mapped_errors(os.path.join(self.request[0], directory)), os.scandir(descriptor) as found:
+                    entries = list(found)
+            finally:
+                if locked >= 0:
+                    os.close(locked)
+            after = os.fstat(descriptor).st_mtime_ns
+            if after == before:
+                break
+        return entries
+
+    def _try_lock(self, directory: str, descriptor: int) -> int:
+        own = os.open(".", OPEN_DIRECTORY, dir_fd=descriptor)
+        try:
+            lock(own, directory, Patience.of(LISTING_PATIENCE_SECONDS), shared=True)
+        except BackendUnavailable:
+            pass  # no locks here, or a writer that hangs: the list as it is, rather than none
+        return own
+
+    # ------------------------------------------------------------------ one entry
+
+    def _see_file(self, path: str, name: str, top: int, now: int, cached: _Seen | None) -> None:
+        max_bytes = self.request[3]
+        for _ in range(MAX_TORN_READS):
+            descriptor = os.open(name, OPEN_FILE, dir_fd=top)
+            try:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode):
+                    self._report(path, "special", "not a regular file")
+                    return
+                size = status.st_size
+                if size > max_bytes:
+                    self._report(path, "too_large", f"{size} bytes, over the limit of {max_bytes}")
+                    return
+                data = read_all(descriptor, size)
+                after = os.fstat(descriptor)
+            finally:
+                os.close(descriptor)
+            if len(data) == after.st_size and status.st_mtime_ns == after.st_mtime_ns:
+                break
+        else:
+            self._report(path, "unreadable", "it is being written all the time")
+            return
+        signature = signature_of(status)
+        version = version_of(data)
+        if cached is not None and cached.signature == signature and cached.record.version == version:
+            lean = cached.record  # the same object again: callers tell by identity that nothing changed
+        else:
+            lean = FileRecord(path, size, status.st_mtime_ns, version, None)
+        settled = now - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED_NS
+        self._seen[path] = _Seen(signature, settled, lean)
+        self._order.append(lean)
+        known = version in self.known
+        self._files.append(lean if known else FileRecord(path, size, status.st_mtime_ns, version, data))
+
+    def _see_link(self, path: str, name: str, top: int, now: int, *, wanted: bool) -> None:
+        try:
+            status = os.stat(name, dir_fd=top)
+        except FileNotFoundError:
+            os.stat(name, dir_fd=top, follow_symlinks=False)  # unless it is the link that is gone
+            status = None
+        except OSError as exc:
+            if wanted:
+                kind: ObstacleKind = "loop" if exc.errno == errno.ELOOP else "unreadable"
+                self._report(path, kind, exc.strerror or str(exc))
+            return
+        real = os.path.realpath(os.path.join(self._real_root, path))
+        is_directory = status is not None and stat.S_ISDIR(status.st_mode)
+        if not lies_in(real, self._real_root):
+            if wanted or is_directory:
+                self._report(path, "outside", f"a symlink to {real}")
+        elif is_directory:
+            # It is seen under its own path; seeing it here too would list its files twice, or never end.
+            if wanted and self.request[1]:
+                self._report(path, "directory", "a directory where a file could be")
+        elif not wanted:
+            return
+        elif status is None:
+            self._report(path, "dangling", f"a symlink to {real}, where nothing is")
+        elif not stat.S_ISREG(status.st_mode):
+            self._report(path, "special", "not a regular file")
+        else:
+            parent, target = os.path.split(os.path.relpath(real, self._real_root))
+            descriptor = open_below(self._top, parent)
+            try:
+                self._see_file(path, target, descriptor, now, self._last.get(path))
+            finally:
+                os.close(descriptor)
+            # The status of a link does not change with its target, so a link is read every time.
+            if path in self._seen:
+                seen = self._seen[path]
+                self._seen[path] = _Seen(seen.signature, False, seen.record)
+
+    def _report(self, path: str, kind: ObstacleKind, detail: str) -> None:
+        self._obstacles.append(Obstacle(path, kind, detail))
+
+
+def _identical(these: list[FileRecord], those: list[FileRecord]) -> bool:
+    return len(these) == len(those) and all(map(is_, these, those))
