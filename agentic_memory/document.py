@@ -20,6 +20,8 @@ from agentic_memory.values import Problem
 
 __all__ = ["Document", "edit_body", "edit_field", "memory_filename", "parse_document", "render_document"]
 
+_MAX_NOTES: Final = 20  # a header of a million odd lines has one remedy
+_BOM: Final = "\ufeff"
 _FENCE: Final = re.compile(r"-{3,}[ \t]*(?:\r\n|\r|\n|\Z)")
 _CLOSING: Final = re.compile(r"(?<=[\r\n])(?:-{3,}|\.\.\.)[ \t]*(?:\r\n|\r|\n|\Z)")
 _PREAMBLE: Final = re.compile(r"(?:\s*<!--(?s:.*?)-->)*\s*")
@@ -42,7 +44,8 @@ class Document:
             ``metadata``.
         fields: Every top-level field that is one string, as a string; a list in brackets is the text of it.
         header: ``text[start:end]`` are the lines between the fences; None without frontmatter.
-        body_start: Where the body begins in ``text``: after the closing fence and the blank line that may follow it.
+        body_start: Where the body begins in ``text``: after the closing fence and the blank line that may follow it, or
+            after the byte order mark.
         problems: What is odd about the file.
     """
 
@@ -123,7 +126,7 @@ def _read_simple(text: str) -> Document | None:
             if key in fields or key == parent:
                 return None
             fields[key] = value
-            last = "" if written else key
+            last, depth = ("" if written else key), ""
             continue
         if last:
             # A key without a value that lines are nested under: no string, so no field.
@@ -165,7 +168,8 @@ class _Header:
 def _read(text: str, encoding: Encoding, filename: str, problems: list[Problem]) -> Document:
     first = _find_first_header(text, filename, problems)
     if first is None:
-        return Document(text, encoding, "", "", "", _NO_FIELDS, None, 0, tuple(problems))
+        begin = 1 if text.startswith(_BOM) else 0
+        return Document(text, encoding, "", "", "", _NO_FIELDS, None, begin, tuple(problems))
     header, fields = first, list(first.block.fields)
     at = _end_of(_BLANKS, text, first.after)
     second = _find_header(text, at) if first.closed and at < len(text) else None
@@ -174,12 +178,7 @@ def _read(text: str, encoding: Encoding, filename: str, problems: list[Problem])
         if not fields:
             header, fields = second, list(second.block.fields)
         else:
-            have = {(found.parent, found.key) for found in fields}
-            fields += [
-                found
-                for found in second.block.fields
-                if (found.parent or found.key) in KNOWN_KEYS and (found.parent, found.key) not in have
-            ]
+            fields += _missing_from(fields, second.block.fields)
     problems += _explain(header, text, filename)
     strings = {found.key: found.value for found in fields if _is_string(found)}
     return Document(
@@ -196,7 +195,7 @@ def _read(text: str, encoding: Encoding, filename: str, problems: list[Problem])
 
 
 def _find_first_header(text: str, filename: str, problems: list[Problem]) -> _Header | None:
-    begin = 1 if text.startswith("\ufeff") else 0
+    begin = 1 if text.startswith(_BOM) else 0
     if _FENCE.match(text, begin):
         return _find_header(text, begin)
     at = _end_of(_PREAMBLE, text, begin)
@@ -236,11 +235,28 @@ def _find_header(text: str, at: int) -> _Header | None:
 
 def _explain(header: _Header, text: str, filename: str) -> Iterator[Problem]:
     lines_above = count_breaks(text, 0, header.start)
-    for note in header.block.notes:
+    for note in header.block.notes[:_MAX_NOTES]:
         yield make_problem(note.code, filename, lines_above + note.line, **note.details)
     if not header.closed:
         line = count_breaks(text, 0, header.end)
         yield make_problem("frontmatter-unterminated", filename, line)
+
+
+def _missing_from(fields: list[Field], more: tuple[Field, ...]) -> Iterator[Field]:
+    """Yield what a second block adds: name, description and type where the first says nothing of them."""
+    have = {
+        "type" if _is_nested_type(found) else found.key
+        for found in fields
+        if not found.parent or _is_nested_type(found)
+    }
+    for found in more:
+        nested = _is_nested_type(found)
+        if (nested and "type" not in have) or (not found.parent and found.key in FIELD_ORDER and found.key not in have):
+            yield found
+
+
+def _is_nested_type(found: Field) -> bool:
+    return (found.parent, found.key) == ("metadata", "type")
 
 
 def _is_string(found: Field) -> bool:
@@ -248,7 +264,7 @@ def _is_string(found: Field) -> bool:
 
 
 def _nested_type(fields: list[Field]) -> str:
-    return next((found.value for found in reversed(fields) if (found.parent, found.key) == ("metadata", "type")), "")
+    return next((found.value for found in reversed(fields) if _is_nested_type(found)), "")
 
 
 def _after_blank_line(text: str, at: int) -> int:
@@ -273,11 +289,11 @@ def edit_field(document: Document, key: str, value: str) -> bytes:
         InvalidMemory: the file is not text, ``key`` is no key, the field is a list or a mapping, or the value cannot be
             stored so that it reads back the same.
     """
-    value = one_line(value)
     if document.encoding == "binary":
         raise InvalidMemory("the file is not text, so no field of it can be changed: restore or delete it")
-    if _value_of(document, key) == value:
+    if _value_of(document, key) in {value, one_line(value)}:
         return document.encode(document.text)
+    value = one_line(value)
     if key not in document.fields and not is_key(key):
         raise InvalidMemory(f"{key!r} is no key for a field: use letters, digits, '_' and '-'")
     for text in _edits(document, key, value):
@@ -303,7 +319,7 @@ def edit_body(document: Document, body: str) -> bytes:
         raise InvalidMemory("the body holds a NUL character, which would make the file unreadable: remove it")
     head, old = document.text[: document.body_start], document.body
     ending = dominant_ending(document.text)
-    if head and document.header and not head.endswith(("\r", "\n")):
+    if body and document.header and not head.endswith(("\r", "\n")):
         head += ending
     if document.header and body[:1] in {"\r", "\n"} and old[:1] not in {"\r", "\n"} and not _ends_blank(head):
         head += ending
@@ -356,7 +372,7 @@ def _edits(document: Document, key: str, value: str) -> Iterator[str]:
     """Yield the texts that might be the edited file, the nicest first."""
     text, ending = document.text, dominant_ending(document.text)
     if document.header is None:
-        begin = 1 if text.startswith("\ufeff") else 0
+        begin = 1 if text.startswith(_BOM) else 0
         for written in write_value(value, "plain"):
             line = write_field(key, written)
             gap = ending if len(text) > begin else ""
@@ -366,7 +382,7 @@ def _edits(document: Document, key: str, value: str) -> Iterator[str]:
     header = _reread(document)
     spots = [found for found in header.fields if found.key == key and not found.parent]
     if key == "type":
-        spots += [found for found in header.fields if (found.parent, found.key) == ("metadata", "type")]
+        spots += [found for found in header.fields if _is_nested_type(found)]
         spots.sort(key=lambda found: bool(found.value))
     if any(found.style == "collection" for found in spots):
         raise InvalidMemory(f"{key!r} is a list or a mapping here: change it in an editor")
@@ -393,9 +409,12 @@ def _replace(text: str, offset: int, spot: Field, value: str) -> Iterator[str]:
     start, end = offset + spot.start, offset + spot.end
     for written in write_value(value, spot.style):
         before = text[:start]
+        if before.rstrip(" \t")[-1:] == "：":
+            # YAML would take the colons of the new value for this field's.
+            before = before.rstrip(" \t")[:-1] + ":"
         if not written:
             before = before.rstrip(" \t")
-        elif before[-1:] in {":", "："}:
+        elif before[-1:] == ":":
             before += " "
         yield before + written + text[end:]
 

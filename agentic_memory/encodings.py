@@ -5,6 +5,7 @@ few hold one stray Latin-1 byte, and a store under git-crypt is no text at all. 
 the same bytes again.
 """
 
+import re
 from typing import Final, Literal
 
 from agentic_memory.errors import InvalidMemory
@@ -15,6 +16,7 @@ Encoding = Literal["utf-8", "utf-16-le", "utf-16-be", "gb18030", "surrogateescap
 GIT_CRYPT_MAGIC: Final = b"\0GITCRYPT\0"
 
 _UTF16: Final[dict[bytes, Encoding]] = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _MIN_CHINESE = 2
 _MIN_CHINESE_SHARE = 0.9
 # GB 2312 puts the 3,755 common characters first (lead bytes B0 to D7), the rare ones behind them.
@@ -47,15 +49,7 @@ def encode(text: str, encoding: Encoding) -> bytes:
 
 def replace_surrogates(text: str) -> str:
     """Return ``text`` with every byte that was not UTF-8 shown as U+FFFD, so that it can be printed and sent."""
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if _has_surrogates(text) else text
-
-
-def _has_surrogates(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return True
-    return False
+    return text if text.isascii() else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _decode_other(data: bytes) -> tuple[str, Encoding]:

@@ -5,6 +5,7 @@ so that one broken value costs nothing but its own quoting. Everything is a stri
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -229,11 +230,12 @@ def _is_encodable(text: str) -> bool:
 def _finish(fields: list[Field], notes: list[Note], block: str, length: int) -> Block:
     """Complete what YAML leaves out, and note what is odd about it."""
     finished = [_complete(field, block, notes) for field in fields]
-    seen: set[tuple[str, str]] = set()
-    for field in finished:
-        if (field.parent, field.key) in seen:
-            notes.append(Note("duplicate-key", field.line, {"key": field.key}))
-        seen.add((field.parent, field.key))
+    last = {(field.parent, field.key): field for field in finished}
+    if len(last) < len(finished):
+        times = Counter((field.parent, field.key) for field in finished)
+        notes += [
+            Note("duplicate-key", field.line, {"key": field.key}) for place, field in last.items() if times[place] > 1
+        ]
     return Block(tuple(finished), tuple(notes), length)
 
 
@@ -271,7 +273,7 @@ def _end_of_block_scalar(block: str, field: Field) -> int:
 
 @dataclass(slots=True)
 class _Chunk:
-    """The lines of one field: ``block[start:end]``."""
+    """The lines of one field: ``block[start:end]``, without the blanks in front of its key."""
 
     key: str
     colon: str
@@ -314,7 +316,7 @@ def _split_fields(block: str, *, closed: bool) -> tuple[list[_Chunk], int]:
         base = base if chunks else indent
         match = _match_key(line) if indent <= base else None
         if match and (closed or not after_blank or match["key"] in KNOWN_KEYS):
-            chunks.append(_Chunk(match["key"], match["colon"], start + match.end(), start, end, number))
+            chunks.append(_Chunk(match["key"], match["colon"], start + match.end(), start + indent, end, number))
         elif chunks and (indent > base or (closed and not after_blank and loose is None and bare[0] != "#")):
             chunks[-1].end = end
         elif closed and bare[0] == "#":

@@ -134,11 +134,17 @@ def _normal(filename: str) -> str:
 
 def _scan(text: str) -> Iterator[tuple[int, str, list[_Spot]]]:
     """Yield every line with its number and the entries on it."""
+    for number, line, hidden in _scan_lines(text):
+        yield number, line, [] if hidden else _find_spots(line, number)
+
+
+def _scan_lines(text: str) -> Iterator[tuple[int, str, bool]]:
+    """Yield every line with its number and whether it belongs to a code fence or an HTML comment."""
     fence = ""
     commented = False
     for number, line in enumerate(each_line(text), 1):
-        spots: list[_Spot] = []
         mark = _FENCE.match(line)
+        hidden = True
         if fence:
             if mark and mark[1].startswith(fence) and not line[mark.end() :].strip():
                 fence = ""
@@ -149,8 +155,8 @@ def _scan(text: str) -> Iterator[tuple[int, str, list[_Spot]]]:
         elif line.lstrip().startswith("<!--"):
             commented = "-->" not in line
         else:
-            spots = _find_spots(line, number)
-        yield number, line, spots
+            hidden = False
+        yield number, line, hidden
 
 
 def _find_spots(line: str, number: int) -> list[_Spot]:
@@ -278,22 +284,29 @@ def _shorten(text: str, room: int) -> str:
 
 def add_entry(text: str, *, title: str, filename: str, hook: str) -> str:
     """Return the index with one more entry, behind the last one; unchanged when the file is listed already."""
-    lines = split_lines(text)
-    last = None
+    last = 0
     for number, _, spots in _scan(text):
         if any(_normal(spot.entry.filename) == _normal(filename) for spot in spots):
             return text
         if spots:
             last = number
-    ending = dominant_ending(text)
+    lines = split_lines(text)
     entry = render_entry(title=title, filename=filename, hook=hook)
-    at = len(lines) if last is None else _end_of_item(lines, last)
-    if at == len(lines) and lines and lines[-1][-1] not in "\r\n":
-        lines[-1] += ending
-        return "".join(lines) + entry
-    if at > 0 and lines[at - 1].lstrip().startswith("|"):
-        entry = ending + entry  # directly below a table it would be a row of it
-    return "".join((*lines[:at], entry + ending, *lines[at:]))
+    added = _insert_item(lines, _end_of_item(lines, last) if last else len(lines), entry, dominant_ending(text))
+    if last or parse_index(added).find(filename) is not None:
+        return added
+    # The text ends in a fence or a comment that nothing closes: the entry must stand above it.
+    shown = [number for number, _, hidden in _scan_lines(text) if not hidden]
+    return _insert_item(lines, shown[-1] if shown else 0, entry, dominant_ending(text))
+
+
+def _insert_item(lines: list[str], at: int, entry: str, ending: str) -> str:
+    above, below = lines[:at], lines[at:]
+    if above and above[-1][-1] not in "\r\n":
+        above[-1] += ending  # the text did not end its last line, so neither does the entry
+    else:
+        entry += ending
+    return "".join((*above, entry, *below))
 
 
 def _end_of_item(lines: list[str], number: int) -> int:

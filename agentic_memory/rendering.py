@@ -111,5 +111,6 @@ def memory_filename(name: str) -> str:
     stem = unicodedata.normalize("NFC", _UNDERSCORES.sub("_", kept)).strip("._-") or "untitled"
     if stem in {"memory", *_RESERVED_STEMS}:
         stem += "_note"
+    stem = stem.replace("conflict-", "conflict_")  # else it could be a sync tool's name, which is never a memory
     raw = stem.encode()[: MAX_FILENAME_BYTES - len(".md")]
     return raw.decode("utf-8", "ignore").rstrip("._-") + ".md"
