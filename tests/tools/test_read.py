@@ -3,6 +3,7 @@
 import os
 
 import agentscope.tool
+import pypdf  # noqa: F401 - AgentScope imports it in mid-call, and the first time that blocks the event loop
 import pytest
 from agentscope.message import DataBlock
 from hypothesis import given, settings
