@@ -63,10 +63,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit. Errors are one line; ``AGENTIC_MEMORY_DEBUG=1`` shows where they came from."""
     try:
         app(args=None if arguments is None else [*arguments], prog_name="agentic-memory")
-    except BrokenPipeError:
-        # The reader of our pipe went away (``| head``). Python would complain once more on closing the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:

@@ -15,7 +15,9 @@ from agentic_memory.cli_output import one_line, print_note
 from agentic_memory.errors import AgenticMemoryError
 
 if TYPE_CHECKING:
-    from agentic_memory.cli_session import ChatSession
+    from agentscope.message import ToolCallBlock
+
+    from agentic_memory.cli_session import Answer, ChatSession
 
 PROMPT: Final = "> "
 GOODBYES: Final = frozenset({"/exit", "/quit", "/bye"})
@@ -62,7 +64,6 @@ def chat(
                 session_file=session,
                 accept_edits=yes,
                 quiet=quiet,
-                ask=_ask if interactive else None,
             )
         )
         try:
@@ -72,7 +73,7 @@ def chat(
                     print_note((f"taking up the conversation of {session} ({talk.taken_up} messages)", "dim"))
             failed = False
             for message in [once] if once is not None else _messages(interactive=interactive):
-                failed = not _send(runner, talk, message) or failed
+                failed = not _exchange(runner, talk, message, interactive=interactive) or failed
         finally:
             runner.run(talk.close())
     # A person at the keyboard has seen the error and gone on; a script has only the exit code.
@@ -80,15 +81,20 @@ def chat(
         raise typer.Exit(3)
 
 
-def _send(runner: asyncio.Runner, talk: "ChatSession", message: str) -> bool:
+def _exchange(runner: asyncio.Runner, talk: "ChatSession", message: str, *, interactive: bool) -> bool:
     """Have one exchange; False when it failed. An interrupt ends the reply, not the conversation."""
     try:
-        return runner.run(talk.exchange(message))
+        outcome = runner.run(talk.say(message))
+        # Asked outside the event loop: there, Ctrl-C would cancel the reply but leave a thread reading the keyboard.
+        while (question := outcome.question) is not None:
+            answers = [_ask(talk, call, interactive=interactive) for call in question.tool_calls]
+            outcome = runner.run(talk.answer(question, answers))
     except KeyboardInterrupt:
-        print_note(("interrupted", "yellow"))
-        return True
+        print_note("")
+        runner.run(talk.withdraw())
     except AgenticMemoryError as error:
         print_note(("agentic-memory: ", "bold red"), one_line(str(error)))
+        return False
     except Exception as error:
         # Whatever a provider's SDK raises: the conversation so far is worth more than a traceback.
         if os.environ.get("AGENTIC_MEMORY_DEBUG"):
@@ -96,7 +102,26 @@ def _send(runner: asyncio.Runner, talk: "ChatSession", message: str) -> bool:
         print_note(
             ("agentic-memory: ", "bold red"), f"the reply failed: {type(error).__name__}: {one_line(str(error))}"
         )
-    return False
+        return False
+    else:
+        return not outcome.failed
+    return True
+
+
+def _ask(talk: "ChatSession", call: "ToolCallBlock", *, interactive: bool) -> "Answer":
+    """Ask about one tool call; anything but a clear yes, the end of input included, is a no."""
+    if not interactive:
+        talk.refuse(call)
+        return "no"
+    talk.describe(call)
+    try:
+        answer = input("  allow? [y]es, [a]lways in this conversation, [N]o: ").strip().lower()
+    except EOFError:
+        print_note("")
+        return "no"
+    if answer in {"a", "always"}:
+        return "always"
+    return "yes" if answer in {"y", "yes"} else "no"
 
 
 def _messages(*, interactive: bool) -> Iterator[str]:
@@ -120,11 +145,3 @@ def _messages(*, interactive: bool) -> Iterator[str]:
             return
         if line:
             yield line
-
-
-def _ask(question: str) -> str:
-    """Ask at the terminal; the end of input is a no."""
-    try:
-        return input(question).strip().lower()
-    except EOFError:
-        return "n"

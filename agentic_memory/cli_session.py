@@ -1,15 +1,16 @@
 """One conversation with an agent that keeps a memory: the agent, its state on disk, and what is shown of a reply."""
 
-import asyncio
 import glob
 import json
 import logging
+import re
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from agentscope.agent import Agent
 from agentscope.event import (
@@ -53,7 +54,17 @@ SYSTEM_PROMPT: Final = "You are a helpful assistant. Answer in the language of t
 MAX_SHOWN_CHARACTERS: Final = 300
 MAX_ASKED_CHARACTERS: Final = 2_000
 
-Ask = Callable[[str], str]
+_TAG = re.compile(r"</?system-[a-z]+>")
+
+Answer = Literal["yes", "no", "always"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How far a reply came: to a question, to its end, or to a failure that was printed."""
+
+    question: RequireUserConfirmEvent | None = None
+    failed: bool = False
 
 
 class InvalidSession(AgenticMemoryError, ValueError):
@@ -76,7 +87,6 @@ class ChatSession:
         root: str,
         session_file: Path | None,
         quiet: bool,
-        ask: Ask | None,
     ) -> None:
         self.agent = agent
         self.root = root
@@ -84,46 +94,51 @@ class ChatSession:
         self._memory = memory
         self._file = session_file
         self._quiet = quiet
-        self._ask = ask
         self._calls: dict[str, tuple[str, str]] = {}
         self._results: dict[str, str] = {}
         self._in_text = False
 
-    async def exchange(self, message: str) -> bool:
-        """Send a message and print the reply as it comes; False when the reply ended in an error."""
-        inputs: Msg | UserConfirmResultEvent | UserInterruptEvent = UserMsg("user", message)
+    async def say(self, message: str) -> Outcome:
+        """Send a message and print the reply as it comes, up to its end or to a question."""
         if self.agent.state.has_awaiting_tool_calls(self.agent.name):
-            # A conversation left in the middle of a question: the question is withdrawn before the next message.
-            await self._run(UserInterruptEvent(reply_id=self.agent.state.reply_id))
-        try:
-            while True:
-                ended, question = await self._run(inputs)
-                if question is None:
-                    break
-                inputs = await self._confirm(question)
-        finally:
-            self._end_text()
-            self._save()
-        self._show_receipt()
-        return ended is not ReplyFinishedReason.ERROR
+            # A conversation left in the middle of a question: it is withdrawn before the next message.
+            await self.withdraw()
+        return await self._run(UserMsg("user", message))
+
+    async def answer(self, question: RequireUserConfirmEvent, answers: Sequence[Answer]) -> Outcome:
+        """Go on with a reply after a question; ``answers`` are in the order of the question's tool calls."""
+        results = [
+            ConfirmResult(
+                confirmed=answer != "no", tool_call=call, rules=call.suggested_rules if answer == "always" else None
+            )
+            for call, answer in zip(question.tool_calls, answers, strict=True)
+        ]
+        return await self._run(UserConfirmResultEvent(reply_id=question.reply_id, confirm_results=results))
+
+    async def withdraw(self) -> Outcome:
+        """End a reply that waits for an answer."""
+        return await self._run(UserInterruptEvent(reply_id=self.agent.state.reply_id))
 
     async def close(self) -> None:
         """Release what the session holds."""
         await self._memory.aclose()
 
-    async def _run(
-        self, inputs: Msg | UserConfirmResultEvent | UserInterruptEvent
-    ) -> tuple[ReplyFinishedReason | None, RequireUserConfirmEvent | None]:
-        ended: ReplyFinishedReason | None = None
-        question: RequireUserConfirmEvent | None = None
-        async with aclosing(self.agent.reply_stream(inputs)) as events:
-            async for event in events:
-                if isinstance(event, RequireUserConfirmEvent):
-                    question = event
-                elif isinstance(event, ReplyEndEvent):
-                    ended = event.finished_reason
-                self._show(event)
-        return ended, question
+    async def _run(self, inputs: Msg | UserConfirmResultEvent | UserInterruptEvent) -> Outcome:
+        outcome = Outcome()
+        try:
+            async with aclosing(self.agent.reply_stream(inputs)) as events:
+                async for event in events:
+                    if isinstance(event, RequireUserConfirmEvent):
+                        outcome = Outcome(question=event)
+                    elif isinstance(event, ReplyEndEvent):
+                        outcome = Outcome(failed=event.finished_reason == ReplyFinishedReason.ERROR)
+                    self._show(event)
+        finally:
+            self._end_text()
+            self._save()
+        if outcome.question is None:
+            self._show_receipt()
+        return outcome
 
     # ------------------------------------------------------------------ what is shown
 
@@ -166,8 +181,11 @@ class ChatSession:
         if event.state in {ToolResultState.SUCCESS, ToolResultState.RUNNING}:
             verb = {"Read": "read", "Write": "wrote", "Edit": "edited"}.get(name, f"{name} done:")
             self._note(verb, target, "cyan" if name == "Read" else "magenta")
-        else:
-            self._note(f"{name} {event.state}", f"{target}: {one_line(output)[:MAX_SHOWN_CHARACTERS]}", "yellow")
+        elif event.state == ToolResultState.DENIED:
+            self._note("not allowed:", f"{name} {target}", "yellow")
+        elif event.state != ToolResultState.INTERRUPTED:  # an interrupt is told once, at the end of the reply
+            reason = one_line(_TAG.sub("", output))[:MAX_SHOWN_CHARACTERS]
+            self._note(f"{name} failed", f"{target}: {reason}", "yellow")
 
     def _show_receipt(self) -> None:
         receipt: Receipt | None = self._memory.receipt(self.agent)
@@ -200,27 +218,12 @@ class ChatSession:
 
     # ------------------------------------------------------------------ what is asked
 
-    async def _confirm(self, question: RequireUserConfirmEvent) -> UserConfirmResultEvent:
-        results = []
-        for call in question.tool_calls:
-            answer = "n"
-            if self._ask is None:
-                self._end_text()
-                print_note(
-                    (f"  · refused {call.name} {self._target(call.input)}: ", "yellow"),
-                    "nobody is there to ask; --yes allows changes in the memory directory",
-                )
-            else:
-                self._describe(call)
-                # Off the event loop, so that a model's connection stays alive while a person thinks.
-                answer = await asyncio.to_thread(self._ask, "  allow? [y]es, [a]lways in this conversation, [N]o: ")
-            always = answer in {"a", "always"}
-            allowed = always or answer in {"y", "yes"}
-            rules = call.suggested_rules if always else None
-            results.append(ConfirmResult(confirmed=allowed, tool_call=call, rules=rules))
-        return UserConfirmResultEvent(reply_id=question.reply_id, confirm_results=results)
+    def refuse(self, call: ToolCallBlock) -> None:
+        """Tell why a tool call is refused without a question."""
+        self._note("refused", f"{call.name} {self._target(call.input)}: nobody is there to ask; see --yes", "yellow")
 
-    def _describe(self, call: ToolCallBlock) -> None:
+    def describe(self, call: ToolCallBlock) -> None:
+        """Print what a tool call would do."""
         self._end_text()
         print_note((f"  {call.name} ", "bold magenta"), (self._target(call.input), "cyan"))
         try:
@@ -257,7 +260,6 @@ async def open_session(
     session_file: Path | None = None,
     accept_edits: bool = False,
     quiet: bool = False,
-    ask: Ask | None = None,
 ) -> ChatSession:
     """Make the agent of a conversation.
 
@@ -267,7 +269,6 @@ async def open_session(
         session_file: Where the conversation is kept; taken up from there if the file exists.
         accept_edits: Change files in the memory directory without asking. Everything else is asked either way.
         quiet: Show replies and failures only.
-        ask: Puts a question to a person; None refuses whatever would have to be asked.
 
     Raises:
         InvalidSession: the session file holds something else.
@@ -289,7 +290,7 @@ async def open_session(
         middlewares=[memory],
         state=state,
     )
-    return ChatSession(agent, memory, root=root, session_file=session_file, quiet=quiet, ask=ask)
+    return ChatSession(agent, memory, root=root, session_file=session_file, quiet=quiet)
 
 
 def _permissions(root: str, *, accept_edits: bool) -> PermissionContext:

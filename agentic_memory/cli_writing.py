@@ -72,7 +72,7 @@ def add_memory(
 
 
 def forget_memories(
-    filenames: Annotated[list[str], typer.Argument(metavar="FILE...", help="File names, as list shows them.")],
+    filenames: Annotated[list[str], typer.Argument(metavar="FILE", help="File names, as list shows them.")],
     workdir: Workdir = ".",
     memory_dir: MemoryDir = "Memory",
 ) -> None:

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Final, Literal
 from uuid import uuid4
 
+import anyio.to_thread
 from agentscope.credential import CredentialBase
 from agentscope.formatter import FormatterBase, OpenAIChatFormatter
 from agentscope.message import Msg, TextBlock, ToolCallBlock
@@ -71,7 +72,9 @@ class OfflineModel(ChatModelBase):
     ) -> ChatResponse | AsyncGenerator[ChatResponse, None]:
         del model_name, kwargs
         self._validate_tool_choice(tool_choice, tools)
-        step = _step(messages, _offered(tools, tool_choice))
+        offered = _offered(tools, tool_choice)
+        # A memory of megabytes takes a second to match; a model that waits for a network would not block the loop either.
+        step = await anyio.to_thread.run_sync(_step, messages, offered)
         blocks = _blocks(step)
         usage = ChatUsage(
             input_tokens=await self.count_tokens(messages, tools),

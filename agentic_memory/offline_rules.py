@@ -6,6 +6,7 @@ process at any point.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -36,6 +37,7 @@ MAX_FILES_READ: Final = 5
 MAX_LINES_QUOTED: Final = 12
 MAX_FAILURE_CHARACTERS: Final = 300
 
+_TAG = re.compile(r"</?system-[a-z]+>")
 _ABSENT_WORDS = ("does not exist", "not found", "no such file", "no memory")
 
 
@@ -395,5 +397,5 @@ def _fill(parameters: Mapping[str, Any], values: Mapping[str, str]) -> dict[str,
 
 
 def _short(text: str) -> str:
-    text = " ".join(text.split())
+    text = " ".join(_TAG.sub("", text).split())
     return text if len(text) <= MAX_FAILURE_CHARACTERS else text[: MAX_FAILURE_CHARACTERS - 1] + "…"

@@ -8,6 +8,7 @@ question finds an English note.
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from math import log
 from typing import Final, Literal
@@ -55,6 +56,7 @@ class Subject:
     terms: frozenset[str]
 
 
+@lru_cache(maxsize=4096)
 def stem(word: str) -> str:
     """Return ``word`` in lower case without its commonest English ending; what is left keeps three letters or more."""
     word = word.lower().replace("’", "'").removesuffix("'s")
