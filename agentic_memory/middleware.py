@@ -110,8 +110,11 @@ class AgenticMemoryMiddleware(MiddlewareBase):
             return
         shown = await reply.step()
         self._raise_if_asked(reply)
+        context = agent.state.context
         await next_handler(**input_kwargs)
-        reply.put_back(shown)
+        if agent.state.context is not context:  # compressed: AgentScope puts another list in its place
+            reply.put_back(shown)
+            reply.forget_what_is_gone()
 
     async def on_reasoning(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: NextHandler

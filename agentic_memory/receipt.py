@@ -96,7 +96,7 @@ class Receipt:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return _jsonable(asdict(self))
+        return {key: _jsonable(value) for key, value in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

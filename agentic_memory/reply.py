@@ -23,7 +23,7 @@ from agentic_memory.selection.query import Query
 from agentic_memory.shelf import INDEX_FILENAME, Snapshot
 from agentic_memory.store import MemoryStore
 from agentic_memory.tokens import estimate_tokens
-from agentic_memory.tools.reads import note_read
+from agentic_memory.tools.reads import keep_reads, note_read
 
 logger = logging.getLogger("agentic_memory")
 
@@ -292,7 +292,14 @@ class ReplyMemory:
         """Bring back hints that a context compression took out before any model call saw them."""
         lost = self._ledger.missing(blocks)
         if lost:
-            self._agent.state.append_context(self._agent.name, lost)
+            self._agent.state.append_context(self._agent.name, [*lost])
+
+    def forget_what_is_gone(self) -> None:
+        """After a compression, let the agent write only where the context still shows it what is there."""
+        state, root = self._agent.state, self._store.named_root
+        shown = {f"{root}/{filename}" for hint in self._ledger.live() for filename in hint["files"]}
+        cached = {entry.file_path for entry in state.tool_context.read_file_cache}  # AgentScope's own choice of Reads
+        keep_reads(state, {f"{root}/{INDEX_FILENAME}", *shown, *cached})
 
     def take_events(self) -> list[HintBlockEvent]:
         """Hand over the events of hints shown since the last call."""

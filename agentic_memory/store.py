@@ -22,10 +22,11 @@ from agentic_memory.selection.lexical import Hit
 from agentic_memory.shelf import INDEX_FILENAME, Shelf, Snapshot, as_memory_file, obstacle_problem, shelf_for
 from agentic_memory.values import Match, MemoryFile, Problem
 
-MAX_ATTEMPTS: Final = 64
-"""How often a change is made anew when somebody else was faster. Each round one writer wins, so a loser of this many
-rounds competes with dozens of others."""
-MAX_PAUSE_SECONDS: Final = 0.05
+PATIENCE_SECONDS: Final = 30.0
+"""How long a change is made anew while others are faster. Every round one writer gets on, so it takes dozens of them
+writing without a pause to keep one waiting that long."""
+MAX_PAUSE_SECONDS: Final = 0.004
+"""Between attempts, drawn at random: a conflict means that somebody else got on, so there is no reason to wait long."""
 PARSE_IN_THREAD_FROM: Final = 32
 """New files from which parsing leaves the event loop: fewer take under a millisecond."""
 
@@ -290,7 +291,8 @@ class MemoryStore:
 
     async def _change(self, plan: "Callable[[Snapshot], _Plan]") -> "_Plan":
         """Plan on the current memory and apply; plan anew while somebody else is faster."""
-        for attempt in range(MAX_ATTEMPTS):
+        until = time.monotonic() + PATIENCE_SECONDS
+        while True:
             snapshot = await self.load()
             try:
                 planned = plan(snapshot)
@@ -301,15 +303,15 @@ class MemoryStore:
                 return planned
             try:
                 await self._backend.transact(changes, within=snapshot.root)
-            except Conflict:
-                # Pause at random so that writers who collided do not collide again.
-                await anyio.sleep(random.uniform(0, min(MAX_PAUSE_SECONDS, 0.002 * 2**attempt)))  # noqa: S311 - no secret
+            except Conflict as conflict:
+                if time.monotonic() > until:
+                    raise BackendUnavailable(
+                        f"{conflict.path}: others kept changing it for {PATIENCE_SECONDS:.0f} s, so nothing was "
+                        "written; try again"
+                    ) from conflict
+                await anyio.sleep(random.uniform(0, MAX_PAUSE_SECONDS))  # noqa: S311 - no secret
             else:
                 return planned
-        raise BackendUnavailable(
-            f"{snapshot.root}: others changed the memory faster than this change could be made, "
-            f"{MAX_ATTEMPTS} times in a row; try again"
-        )
 
     def _changes(self, snapshot: Snapshot, planned: "_Plan") -> list[Change]:
         def absolute(filename: str) -> str:

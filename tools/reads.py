@@ -6,6 +6,7 @@ enough to tell whether the bytes at hand are the bytes the agent saw.
 """
 
 import posixpath
+from collections.abc import Collection
 from typing import Final
 
 from agentscope.state import AgentState
@@ -36,6 +37,14 @@ def known_version(state: AgentState, path: str) -> str | None:
 def forget_read(state: AgentState, path: str) -> None:
     """Make the agent read ``path`` (absolute) again before it may write there."""
     _reads(state).pop(_normalise(path), None)
+
+
+def keep_reads(state: AgentState, paths: Collection[str]) -> None:
+    """Forget every file but ``paths`` (absolute): what a compressed context no longer shows has to be read again."""
+    kept = {_normalise(path) for path in paths}
+    reads = _reads(state)
+    for path in [path for path in reads if path not in kept]:
+        del reads[path]
 
 
 def _reads(state: AgentState) -> dict[str, str]:

@@ -12,6 +12,7 @@ from agentscope.state import AgentState
 from scripted import ScriptedModel, call_tool
 
 from agentic_memory.hints import STATE_KEY
+from agentic_memory.tools.reads import known_version
 
 QUESTION = "Where do I live, and how do I like my answers?"
 BODY = "Lives in Hangzhou. Prefers concise Chinese answers."
@@ -270,6 +271,26 @@ async def test_a_hint_survives_a_compression_in_the_step_that_shows_it(make_memo
     await agent.reply(UserMsg("user", QUESTION))
     assert agent.state.summary, "the context was compressed"
     assert BODY in model.calls[0].text
+
+
+async def test_a_file_whose_text_was_compressed_away_has_to_be_read_again(workdir, make_memory, make_agent) -> None:
+    summary = dict.fromkeys(
+        ("task_overview", "current_state", "important_discoveries", "next_steps", "context_to_preserve"), "s"
+    )
+    model = ScriptedModel(
+        default="Ok.",
+        default_selection=lambda call: summary if "next_steps" in call.schema["properties"] else ["user_profile.md"],
+    )
+    agent = make_agent(model, make_memory())
+    await agent.reply(UserMsg("user", QUESTION))
+    path = str(workdir / "Memory" / "user_profile.md")
+    assert known_version(agent.state, path)
+    agent.state.context.append(UserMsg("user", "filler " * 600))
+    model.context_size = 2_000
+    await agent.reply(UserMsg("user", "thanks"))
+    assert agent.state.summary, "the context was compressed"
+    assert known_version(agent.state, path) is None
+    assert known_version(agent.state, str(workdir / "Memory" / "MEMORY.md")), "the index is in every prompt"
 
 
 @pytest.mark.parametrize(
