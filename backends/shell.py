@@ -11,7 +11,8 @@ with the commands both coreutils and BusyBox have. They are constant texts: what
 3. the working directory, which must be there, or nothing;
 4. the call's own lines (each script's first comment says which), a path as ``p`` and its bytes, or as ``e`` and octal
    escapes when it holds a newline;
-5. the bytes: for ``transact`` those of every ``Put``, for ``snapshot`` the stat lines whose bytes the caller has.
+5. the bytes: for ``transact`` those of every ``Put``, for ``snapshot`` the stat lines whose bytes the caller has, where
+   it could not say "all that changed before this moment".
 
 **Answer**, between ``\n<nonce> S\n`` and ``\n<nonce> E\n``. Without both it is no answer: a login banner, a broken
 pipe or a dead sandbox is never taken for an empty directory. Exit codes are not asked for. ``X kind detail`` refuses;
@@ -34,7 +35,7 @@ from abc import abstractmethod
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import resources
@@ -50,11 +51,9 @@ from agentic_memory.backends.shell_answer import (
     Framed,
     Look,
     TornAnswerError,
-    proves,
     raise_refusal,
     read_entries,
     read_look,
-    record_of,
     refusal,
     take_framed,
     unwrap,
@@ -85,11 +84,17 @@ _SMALL_ANSWER_BYTES: Final = 64 * 1024  # read in the event loop's thread; anyth
 
 @dataclass(frozen=True, slots=True)
 class _Remembered:
-    """What the last snapshot of a root proved."""
+    """What the last snapshot of a root proved.
+
+    Attributes:
+        versions: Version of each file by its stat line, where that line was old enough to prove it.
+        old_before: What "old enough" was: every line below it is in ``versions``.
+        token: Digest of the whole listing, when all of it was old enough.
+        quiet: The tree without any bytes.
+    """
 
     versions: dict[bytes, str]
-    versions_set: frozenset[str]
-    request: bytes
+    old_before: bytes
     token: str
     quiet: Tree
 
@@ -138,18 +143,17 @@ class ShellBackend(Backend):
         known = known if isinstance(known, (set, frozenset, dict)) else frozenset(known)
         before = self._remembered.get(key)
         asked = [_spell(root), _spell(_any_case(suffix)), str(int(bool(suffix))), str(int(hidden)), str(max_bytes)]
-        have: dict[bytes, FileRecord] = {}
-        sent: Iterable[bytes] = ()
-        request, token = b"", "-"
+        have: dict[bytes, tuple[str, bytes | None]] = {}
+        since, token, careful = b"", "-", False
         if before is not None:
-            if before.versions_set.issubset(known):
-                sent, request, token = before.versions.keys(), before.request, before.token or "-"
-            else:
-                sent = [line for line, version in before.versions.items() if version in known]
-                request = _known_lines(sent)
-        for attempt in range(MAX_LOOKS):
-            head = _lines(*asked, "fast" if attempt == 0 else "careful", token)
-            body, nonce = await self._ask("snapshot", head + request, root)
+            have.update((text, (version, None)) for text, version in before.versions.items() if version in known)
+            if len(have) == len(before.versions):
+                # All that is old is known: then a time says it, and the digest whether there is anything new at all.
+                since, token = before.old_before, before.token or "-"
+        for _ in range(MAX_LOOKS):
+            head = _lines(*asked, "careful" if careful else "fast", token, f"since {since.decode()}" if since else "-")
+            request = head if since else head + b"".join(text + b"\n" for text in have)
+            body, nonce = await self._ask("snapshot", request, root)
             raise_refusal(body, root)
             if body.startswith(b"A\n"):
                 self._remembered.pop(key, None)
@@ -157,16 +161,17 @@ class ShellBackend(Backend):
             if before is not None and body.split(b"\n", 2)[1:2] == [b"="]:
                 return before.quiet
             read = partial(
-                read_look, body, nonce, sent=frozenset(sent), careful=attempt > 0, max_bytes=max_bytes, root=root
+                read_look, body, nonce, since=since, sent=have, careful=careful, max_bytes=max_bytes, root=root
             )
             look = read() if len(body) <= _SMALL_ANSWER_BYTES else await anyio.to_thread.run_sync(read)
             have.update(look.fresh)
-            if not look.loose:
+            loose = [text for text in look.lines if text not in have]
+            if not loose:
                 break
-            sent, token = [*sent, *look.fresh], "-"
-            request = _known_lines(sent)
-        tree, memory = _settle(root, look, have, before, known)
-        self._remembered[key] = memory
+            # Bytes that should have come but were torn by a writer are asked for one by one.
+            careful = any(text in look.asked for text in loose)
+            since, token = b"", "-"
+        tree, self._remembered[key] = _settle(root, look, have, known)
         self._remembered.move_to_end(key)
         while len(self._remembered) > MAX_REMEMBERED_TREES:
             self._remembered.popitem(last=False)
@@ -284,45 +289,51 @@ class ShellBackend(Backend):
 @cache
 def script_of(verb: str) -> str:
     """Return the text of the script for ``verb`` (snapshot, fetch, transact or list)."""
-    files = resources.files("agentic_memory.backends")
-    return "".join((files / f"shell_{name}.sh").read_text("utf-8") for name in ("common", verb))
+    return text_of("common") + text_of(verb)
+
+
+@cache
+def text_of(name: str) -> str:
+    """Return the text of ``shell_<name>.sh``."""
+    return (resources.files("agentic_memory.backends") / f"shell_{name}.sh").read_text("utf-8")
 
 
 def _settle(
-    root: str, look: Look, have: dict[bytes, FileRecord], before: _Remembered | None, known: Collection[str]
+    root: str, look: Look, have: dict[bytes, tuple[str, bytes | None]], known: Collection[str]
 ) -> tuple[Tree, _Remembered]:
     """Make the tree out of what was proved now and what was proved before."""
     files: list[FileRecord] = []
     obstacles = dict(look.obstacles)
     versions: dict[bytes, str] = {}
-    settled = not look.odd and not look.loose
-    for line, path in look.lines.items():
-        record = have.get(line)
-        if record is None and before is not None and line in before.versions:
-            record = record_of(line, path, before.versions[line])
-        if record is None:
-            if line in look.loose:
-                obstacles[path] = Obstacle(path, "unreadable", "it changes while it is being read")
+    settled = not look.odd
+    for text, line in look.lines.items():
+        if text not in have:
+            settled = False
+            obstacles[line.path] = Obstacle(line.path, "unreadable", "it changes while it is being read")
             continue
-        if proves(line, look.old_before):
-            versions[line] = record.version
+        version, data = have[text]
+        if line.changed < look.old_before:
+            versions[text] = version
         else:
             settled = False
-        files.append(replace(record, data=None) if record.version in known else record)
+        record = line.record(version, data)
+        files.append(replace(record, data=None) if version in known else record)
     for path, found in look.odd.items():
         _place_odd(path, found, known, files, obstacles)
     tree = Tree(
         root,
         exists=True,
-        files=tuple(sorted(files, key=lambda record: record.path)),
-        obstacles=tuple(sorted(obstacles.values(), key=lambda obstacle: obstacle.path)),
+        files=tuple(sorted(files, key=_by_path)),
+        obstacles=tuple(sorted(obstacles.values(), key=_by_path)),
     )
     quiet = tree
     if any(record.data is not None for record in tree.files):
         quiet = replace(tree, files=tuple(replace(record, data=None) for record in tree.files))
-    return tree, _Remembered(
-        versions, frozenset(versions.values()), _known_lines(versions), look.token if settled else "", quiet
-    )
+    return tree, _Remembered(versions, look.old_before, look.token if settled else "", quiet)
+
+
+def _by_path(seen: FileRecord | Obstacle) -> str:
+    return seen.path
 
 
 def _place_odd(
@@ -357,10 +368,6 @@ def _change_lines(change: Change) -> list[str]:
     if isinstance(change, Delete):
         return [f"delete {expected} - 0", _spell(change.path)]
     return [f"move {expected} - 0", _spell(change.source), _spell(change.target)]
-
-
-def _known_lines(lines: Iterable[bytes]) -> bytes:
-    return b"".join(line + b"\n" for line in lines)
 
 
 def _lines(*lines: str) -> bytes:

@@ -1,11 +1,11 @@
 """Reading what the shell scripts answer: pure functions from bytes to values. Nothing here trusts a byte unproved."""
 
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from time import gmtime, strftime
-from typing import Final, cast, get_args
+from typing import Final, NamedTuple, cast, get_args
 
 from agentscope.tool import DirEntry
 
@@ -21,6 +21,8 @@ second more keeps a clock that is being slewed harmless.
 
 _STAMP_FIELDS: Final = 10  # %d %i %s %Y, then %y and %z, which are date, time and zone each
 
+_CLOCK: Final = "%Y-%m-%d %H:%M:%S"
+_NEVER_OLD: Final = b"~"  # sorts behind every time
 _NO_FORM: Final = "the sandbox's answer does not have the agreed form; try again, or look at what its sh says"
 _UNSAFE: Final = {
     "outside": "leads out of the directory it must stay in",
@@ -59,25 +61,42 @@ class Framed:
         return not self.problem and version_of(self.data) == self.version
 
 
+class Line(NamedTuple):
+    """What ``stat`` said of one file. ``text`` is the whole of it, and stands for it between looks."""
+
+    text: bytes
+    name: bytes
+    path: str
+    size: int
+    mtime_ns: int
+    changed: bytes
+
+    def record(self, version: str, data: bytes | None = None) -> FileRecord:
+        """Return the record that this line and a proved version make."""
+        # Bytes that came may be newer than the line; they are what counts.
+        size = self.size if data is None else len(data)
+        return FileRecord(self.path, size, self.mtime_ns, version, data)
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """What one snapshot request brought back, before it becomes a tree.
 
     Attributes:
         token: Hash of the listing; it stands for all of it.
-        lines: Stat line of every file with an ordinary name, as bytes, to its path.
-        fresh: Records by stat line whose bytes came along and agree with the hash.
+        lines: Every file with an ordinary name, by the text of its line.
+        fresh: Versions and bytes, by line, of the files whose bytes came along and agree with the hash.
         odd: Files whose names have newlines, by path.
-        loose: Stat lines whose bytes did not come along whole.
+        asked: Texts of the lines whose bytes should have come.
         obstacles: By path.
-        old_before: Stat lines whose change time is below this text prove the bytes in later requests.
+        old_before: Lines whose change time is below this text prove the bytes in later requests.
     """
 
     token: str
-    lines: Mapping[bytes, str]
-    fresh: Mapping[bytes, FileRecord]
+    lines: Mapping[bytes, Line]
+    fresh: Mapping[bytes, tuple[str, bytes]]
     odd: Mapping[str, Framed]
-    loose: tuple[bytes, ...]
+    asked: Collection[bytes]
     obstacles: Mapping[str, Obstacle]
     old_before: bytes
 
@@ -148,62 +167,59 @@ def take_framed(body: bytes, at: int) -> tuple[Framed, int]:
     return Framed(size, mtime_of(words[6], words[8]), words[2].decode("ascii"), data), end + 1 + size
 
 
-def read_look(body: bytes, nonce: str, *, sent: Collection[bytes], careful: bool, max_bytes: int, root: str) -> Look:
+def read_look(
+    body: bytes, nonce: str, *, since: bytes, sent: Collection[bytes], careful: bool, max_bytes: int, root: str
+) -> Look:
     """Read a snapshot's answer.
+
+    Args:
+        since, sent: What the request told of the caller's knowledge.
 
     Raises:
         BackendUnavailable: the listing cannot be trusted to be complete.
         TornAnswerError: it is not in the agreed form.
     """
     try:
-        return _read_look(body, nonce, sent, careful=careful, max_bytes=max_bytes, root=root)
+        return _read_look(body, nonce.encode(), since, sent, careful=careful, max_bytes=max_bytes, root=root)
     except (ValueError, IndexError) as exc:
         # A field where none belongs: whatever wrote that was not our script on a sound system.
         raise TornAnswerError(f"{root}: {_NO_FORM}") from exc
 
 
-def _read_look(body: bytes, nonce: str, sent: Collection[bytes], *, careful: bool, max_bytes: int, root: str) -> Look:
+def _read_look(
+    body: bytes, mark: bytes, since: bytes, sent: Collection[bytes], *, careful: bool, max_bytes: int, root: str
+) -> Look:
     head, rest = _cut(body, b"\n")
-    words = head.split(b" ")
-    if len(words) != 4 or words[0] != b"T":
+    tag, now, find_status, can_filter = head.split(b" ")
+    if tag != b"T":
         raise TornAnswerError(f"{root}: {_NO_FORM}")
-    mark = nonce.encode()
     listing, rest = _cut(rest, b"\n%s G\n" % mark)
     odd_part, rest = _cut(rest, b"\n%s H\n" % mark)
-    hash_part, blob = _cut(b"\n" + rest, b"\n%s C\n" % mark)
-    lines, odd_names, obstacles = _read_listing(listing, root, max_bytes, find_failed=words[2] != b"0")
+    hashes, blob = _cut(b"\n" + rest, b"\n%s C\n" % mark)
+    found, odd_names, obstacles = _read_listing(listing, root, find_failed=find_status != b"0")
     odd, at = {}, 0
     for name in odd_names:
         odd[name], at = take_framed(odd_part, at)
-    filtered = words[3] == b"1"
-    asked = [line for line in _file_lines(listing) if not filtered or (line not in sent and _size(line) <= max_bytes)]
-    if careful:
-        fresh, loose = _read_careful(blob, asked, lines, obstacles)
-    else:
-        fresh, loose = _read_fast(hash_part[1:] + b"\n", blob, asked, lines)
-    cutoff = strftime("%Y-%m-%d %H:%M:%S", gmtime(int(words[1]) - STAMP_SLACK_SECONDS + 1)).encode()
+    asked = found
+    if can_filter == b"1":
+        asked = [line for line in found if line.size <= max_bytes]
+        asked = [line for line in asked if (line.changed >= since if since else line.text not in sent)]
+    fresh = _read_careful(blob, asked, obstacles) if careful else _read_fast(hashes[1:] + b"\n", blob, asked, obstacles)
+    lines = {}
+    for line in found:
+        if line.size > max_bytes:
+            obstacles[line.path] = Obstacle(line.path, "too_large", f"{line.size} bytes, over the limit of {max_bytes}")
+        elif line.path not in obstacles:
+            lines[line.text] = line
     return Look(
         token=sha256(listing + b"\n").hexdigest(),
         lines=lines,
         fresh=fresh,
         odd=odd,
-        loose=tuple(line for line in loose if line in lines),
+        asked=frozenset(line.text for line in asked),
         obstacles=obstacles,
-        old_before=cutoff,
+        old_before=strftime(_CLOCK, gmtime(int(now) - STAMP_SLACK_SECONDS + 1)).encode(),
     )
-
-
-def proves(line: bytes, old_before: bytes) -> bool:
-    """Tell whether a stat line is old enough that equal lines mean equal bytes."""
-    words = line.split(b" ", 10)
-    changed = b"%s %s" % (words[8], words[9])
-    return len(words[8]) == len(b"2000-01-01") and changed < old_before
-
-
-def record_of(line: bytes, path: str, version: str, data: bytes | None = None) -> FileRecord:
-    """Return the record that a stat line and a proved version make."""
-    words = line.split(b" ", 7)
-    return FileRecord(path, int(words[3]), mtime_of(words[4], words[6]), version, data)
 
 
 def mtime_of(seconds: bytes, clock: bytes) -> int:
@@ -212,108 +228,101 @@ def mtime_of(seconds: bytes, clock: bytes) -> int:
     return int(seconds) * 1_000_000_000 + (int(fraction.ljust(9, b"0")[:9]) if fraction.isdigit() else 0)
 
 
-def _read_listing(
-    listing: bytes, root: str, max_bytes: int, *, find_failed: bool
-) -> tuple[dict[bytes, str], list[str], dict[str, Obstacle]]:
-    lines: dict[bytes, str] = {}
+def _read_line(text: bytes) -> Line:
+    words = text.split(b" ", 11)
+    name = words[11]
+    # %z of a year with more than four digits would not compare as text; nothing is proved by it then.
+    changed = b"%s %s" % (words[8], words[9]) if len(words[8]) == len(b"2000-01-01") else _NEVER_OLD
+    return Line(text, name, _decode(name[2:]), int(words[3]), mtime_of(words[4], words[6]), changed)
+
+
+def _read_listing(listing: bytes, root: str, *, find_failed: bool) -> tuple[list[Line], list[str], dict[str, Obstacle]]:
+    found: list[Line] = []
     odd: list[str] = []
     obstacles: dict[str, Obstacle] = {}
-    announced = counted = closed = refused = rooted = 0
+    announced = missing = closed = refused = rooted = 0
+    batch = 0
     complaints: list[str] = []
-    for line in listing.split(b"\n") if listing else ():
-        tag, _, text = line.partition(b" ")
+    for text in listing.split(b"\n") if listing else ():
+        tag, _, rest = text.partition(b" ")
         if tag == b"F":
-            counted += 1
-            path = _decode(line.split(b" ", 11)[11][2:])
-            lines[line] = path
+            found.append(_read_line(text))
         elif tag == b"N":
-            announced += int(text)
+            missing += announced - (len(found) - batch)
+            announced, batch = int(rest), len(found)
+        elif tag == b"!":
+            # These lines stay: the script, too, goes by every line there is. Their number is no longer vouched for.
+            announced = len(found) - batch
         elif tag == b"G":
-            odd.append(_decode(_unspell(text.split(b" ")[-1]))[2:])
+            odd.append(_decode(_unspell(rest.split(b" ")[-1]))[2:])
         elif tag in (b"O", b"P"):
-            kind, _, name = text.partition(b" ")
+            kind, _, name = rest.partition(b" ")
             path = _decode(name if tag == b"O" else _unspell(name))[2:]
             obstacles.setdefault(path, _obstacle(path, kind))
         elif tag == b"D":
             closed += 1
-        elif line == b"R":
+        elif text == b"R":
             rooted += 1
-        elif line.endswith(b": Permission denied"):
+        elif text.endswith(b": Permission denied"):
             refused += 1
-        elif not line.endswith(b": No such file or directory") or b"./" not in line:
-            complaints.append(_decode(line))
+        elif not text.endswith(b": No such file or directory") or b"./" not in text:
+            complaints.append(_decode(text))
+    missing += announced - (len(found) - batch)
     # A folder that find could not enter was told of by name as well; whatever else it says, or a failure it does not
     # explain, means that files may be missing from the list.
     unexplained = find_failed and not (refused or b": No such file" in listing)
-    if complaints or counted != announced or refused > closed or rooted != 1 or unexplained:
+    if complaints or missing or refused > closed or rooted != 1 or unexplained:
         said = f": {complaints[0]}" if complaints else ""
         raise BackendUnavailable(f"{root}: it could not be listed completely{said}")
-    for line, path in list(lines.items()):
-        if path in obstacles:
-            del lines[line]
-        elif _size(line) > max_bytes:
-            obstacles[path] = Obstacle(path, "too_large", f"{_size(line)} bytes, over the limit of {max_bytes}")
-            del lines[line]
-    return lines, odd, obstacles
+    return found, odd, obstacles
 
 
 def _read_fast(
-    hashes: bytes, blob: bytes, asked: list[bytes], lines: Mapping[bytes, str]
-) -> tuple[dict[bytes, FileRecord], list[bytes]]:
+    hashes: bytes, blob: bytes, asked: list[Line], obstacles: dict[str, Obstacle]
+) -> dict[bytes, tuple[str, bytes]]:
     """Cut one run of bytes into files: sizes say where, hashes say whether."""
-    fresh: dict[bytes, FileRecord] = {}
-    told: list[tuple[bytes, str]] = []
-    loose: list[bytes] = []
+    fresh: dict[bytes, tuple[str, bytes]] = {}
+    told: list[tuple[Line, str]] = []
     at = 0
     for line in asked:
-        version, at = _take_hash(hashes, at, line.split(b" ", 11)[11])
+        version, at = _take_hash(hashes, at, line.name)
         if version:
             told.append((line, version))
-        else:
-            loose.append(line)
+    for text in hashes[at:].split(b"\n"):
+        if text.startswith(b"U ./"):
+            path = _decode(text[4:])
+            obstacles.setdefault(path, _obstacle(path, b"unreadable"))
     start, stop, first, last = 0, len(blob), 0, len(told)
     # One file that changed while it was read shifts everything behind it: then the rest is cut from the end.
     while first < last:
         line, version = told[first]
-        data = blob[start : start + _size(line)]
+        data = blob[start : start + line.size]
         if version_of(data) != version:
             break
-        start += len(data)
+        start += line.size
         first += 1
-        _keep(fresh, line, version, data, lines)
+        fresh[line.text] = version, data
     while last > first:
         line, version = told[last - 1]
-        data = blob[max(stop - _size(line), start) : stop]
+        data = blob[max(stop - line.size, start) : stop]
         if version_of(data) != version:
             break
-        stop -= len(data)
+        stop -= line.size
         last -= 1
-        _keep(fresh, line, version, data, lines)
-    loose.extend(line for line, _ in told[first:last])
-    return fresh, loose
+        fresh[line.text] = version, data
+    return fresh
 
 
-def _read_careful(
-    blob: bytes, asked: list[bytes], lines: Mapping[bytes, str], obstacles: dict[str, Obstacle]
-) -> tuple[dict[bytes, FileRecord], list[bytes]]:
-    fresh: dict[bytes, FileRecord] = {}
-    loose: list[bytes] = []
+def _read_careful(blob: bytes, asked: list[Line], obstacles: dict[str, Obstacle]) -> dict[bytes, tuple[str, bytes]]:
+    fresh: dict[bytes, tuple[str, bytes]] = {}
     at = 0
     for line in asked:
         found, at = take_framed(blob, at)
         if found.whole:
-            if line in lines:
-                fresh[line] = FileRecord(lines[line], found.size, found.mtime_ns, found.version, found.data)
-        elif found.problem in get_args(ObstacleKind) and line in lines:
-            obstacles.setdefault(lines[line], _obstacle(lines[line], found.problem.encode()))
-        elif not found.problem:
-            loose.append(line)
-    return fresh, loose
-
-
-def _keep(fresh: dict[bytes, FileRecord], line: bytes, version: str, data: bytes, lines: Mapping[bytes, str]) -> None:
-    if line in lines:
-        fresh[line] = record_of(line, lines[line], version, data)
+            fresh[line.text] = found.version, found.data
+        elif found.problem in get_args(ObstacleKind):
+            obstacles.setdefault(line.path, _obstacle(line.path, found.problem.encode()))
+    return fresh
 
 
 def _take_hash(hashes: bytes, at: int, name: bytes) -> tuple[str, int]:
@@ -327,14 +336,6 @@ def _take_hash(hashes: bytes, at: int, name: bytes) -> tuple[str, int]:
     if gap in (b"  ", b" *") and hashes[rest : rest + len(name) + 1] == name + b"\n":
         return version.decode("ascii", "replace"), rest + len(name) + 1
     return "", start
-
-
-def _file_lines(listing: bytes) -> Iterator[bytes]:
-    return (line for line in listing.split(b"\n") if line.startswith(b"F "))
-
-
-def _size(line: bytes) -> int:
-    return int(line.split(b" ", 4)[3])
 
 
 def _obstacle(path: str, kind: bytes) -> Obstacle:

@@ -164,6 +164,10 @@ emit() {
         echo 'x vanished'
         return
     fi
+    # Opened once, so that hash and bytes are of one file even while others keep replacing it.
+    if [ -f "$1" ] && [ -r "$1" ] && { command exec 8<"$1"; } 2>/dev/null; then
+        [ ! -e /proc/self/fd/8 ] || set -- /proc/self/fd/8 "$2"
+    fi
     if [ ! -r "$1" ] || ! mark=$(stat -L -c "$stamp" -- "$1" 2>/dev/null); then
         echo 'x unreadable'
         return
@@ -184,6 +188,11 @@ emit() {
 # answer COMMAND: run it between the two sentinels, as text where the way back is text only.
 answer() {
     take && nonce=$line && take && encoding=$line && take_path && workdir=$value || exit 64
+    # In a shell that serves many calls (shell_loop.sh) a writer waits here for the last word.
+    if [ "${agentic_memory_go:-}" = 1 ]; then
+        printf '\n%s R\n' "$nonce"
+        IFS= read -r line <&5 && [ "$line" = "go $nonce" ] || exit 75
+    fi
     if [ "$encoding" = base64 ]; then
         between "$1" | base64
     else

@@ -1,5 +1,6 @@
 # snapshot: every file below a root. Request: root, name pattern, directories count as obstacles (1|0), hidden (1|0),
-# limit in bytes, mode (fast|careful), digest of the listing the caller holds or "-", then the caller's known lines.
+# limit in bytes, mode (fast|careful), digest of the listing the caller holds or "-", then what it has: "since" and a
+# time, for "all that changed before is known", or "-", and then its known lines.
 
 # What find runs for a batch of names, by kind ($0). One fork per batch, not per file, wherever names are ordinary.
 walk='
@@ -9,16 +10,15 @@ spell() { printf %s "$1" | od -An -v -to1 | tr -d "\n" | sed "s/  */\\\\0/g"; }
 obstacle() { case $2 in *"$nl"*) printf "P %s %s\n" "$1" "$(spell "$2")" ;; *) printf "O %s %s\n" "$1" "$2" ;; esac; }
 case $0 in
 files)
-    if out=$(stat -c "F $stamp %n" -- "$@" 2>/dev/null); then
-        printf "N %s\n%s\n" $# "$out"
-    else
-        for f do
-            if out=$(stat -c "F $stamp %n" -- "$f" 2>/dev/null); then printf "N 1\n%s\n" "$out"
-            elif [ -e "$f" ] || [ -L "$f" ]; then obstacle unreadable "$f"
-            fi
-        done
-    fi
-    for f do [ -r "$f" ] || [ ! -e "$f" ] || obstacle unreadable "$f"; done
+    echo "N $#"
+    stat -c "F $stamp %n" -- "$@" 2>/dev/null && exit
+    # Some went away meanwhile: "!" takes the batch back, and it is told again one by one.
+    echo "!"
+    for f do
+        if out=$(stat -c "F $stamp %n" -- "$f" 2>/dev/null); then printf "N 1\n%s\n" "$out"
+        elif [ -e "$f" ] || [ -L "$f" ]; then obstacle unreadable "$f"
+        fi
+    done
     ;;
 folders)
     for f do
@@ -89,9 +89,12 @@ list() {
     rc=$?
 }
 
-# unknown: the names (one a line) whose bytes the caller lacks; the caller's known lines are on stdin.
+# unknown: the names (one a line) whose bytes the caller lacks.
 unknown() {
-    if [ "$filter" = 1 ]; then
+    if [ "$since" != - ]; then
+        printf '%s\n' "$listing" | awk -v since="$since" -v limit="$limit" '
+            /^F / && $9 " " $10 >= since && $4 + 0 <= limit { print substr($0, index($0, " ./") + 1) }'
+    elif [ "$filter" = 1 ]; then
         { cat; printf '%s\n' "$nonce -" "$listing"; } | awk -v mark="$nonce -" -v limit="$limit" '
             !seen { if ($0 == mark) seen = 1; else known[$0] = 1; next }
             /^F / && !($0 in known) && $4 + 0 <= limit { print substr($0, index($0, " ./") + 1) }'
@@ -103,7 +106,7 @@ unknown() {
 
 serve_snapshot() {
     take_path && root=$value && take_path && pattern=$value && take && folders=$line && take && hidden=$line &&
-        take && limit=$line && take && mode=$line && take && token=$line || {
+        take && limit=$line && take && mode=$line && take && token=$line && take && since=${line#since } || {
         say_no unavailable 'the request was cut'
         return
     }
@@ -127,6 +130,7 @@ serve_snapshot() {
     export pattern folders base stamp
     filter=0
     command -v awk >/dev/null 2>&1 && filter=1
+    [ "$filter" = 1 ] || since=-
     # The clock is read before anything is looked at: what is older than that cannot change unseen later.
     now=$(date +%s)
     list
@@ -153,7 +157,10 @@ serve_snapshot() {
         printf '%s C\n' "$nonce"
         printf '%s\n' "$names" | while IFS= read -r file; do [ -z "$file" ] || emit "$file" "$limit"; done
     else
-        [ -z "$names" ] || printf '%s\n' "$names" | tr '\n' '\0' | xargs -0 $digest -- 2>/dev/null
+        [ -z "$names" ] || printf '%s\n' "$names" | tr '\n' '\0' | xargs -0 $digest -- 2>/dev/null ||
+            printf '%s\n' "$names" | while IFS= read -r file; do
+                [ -r "$file" ] || [ ! -e "$file" ] || printf 'U %s\n' "$file"
+            done
         printf '%s C\n' "$nonce"
         [ -z "$names" ] || printf '%s\n' "$names" | tr '\n' '\0' | xargs -0 cat -- 2>/dev/null
     fi

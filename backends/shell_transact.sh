@@ -155,17 +155,17 @@ lock_all() {
         sleep "0.0$((${pid:-0} % 7 + 2))" 2>/dev/null || sleep 1
     done
     command -v flock >/dev/null 2>&1 || return 0
-    fd=3
     i=0
-    while [ "$i" -lt "$got" ] && [ "$fd" -le 9 ]; do
+    # 5 and 8 have other uses; a transaction over more directories relies on its own locks alone.
+    for fd in 3 4 6 7 9; do
+        [ "$i" -lt "$got" ] || break
         var dir "locked_$i"
-        eval "exec $fd<\"\$dir\"" 2>/dev/null || break
+        eval "command exec $fd<\"\$dir\"" 2>/dev/null || break
         # 1 is "somebody else holds it"; anything else means that there is no such lock here.
         while flock -n "$fd" 2>/dev/null; [ $? -eq 1 ]; do
             [ "$(date +%s)" -lt "$until" ] || refuse 0 busy "$dir is locked by another program" || return
             sleep 0.03 2>/dev/null || sleep 1
         done
-        fd=$((fd + 1))
         i=$((i + 1))
     done
 }

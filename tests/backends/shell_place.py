@@ -53,7 +53,9 @@ class SubprocessBackend(ShellBackend):
         """This machine."""
         return "local"
 
-    async def exec_shell(self, command: list[str], *, cwd: str | None = None, timeout: float | None = None) -> ExecResult:
+    async def exec_shell(
+        self, command: list[str], *, cwd: str | None = None, timeout: float | None = None
+    ) -> ExecResult:
         """As AgentScope runs things on this machine."""
         return await AgentScopeLocal().exec_shell(command, cwd=cwd, timeout=timeout)
 
