@@ -1,0 +1,235 @@
+"""Every problem is found, where it is, with what to do about it."""
+
+import re
+
+import pytest
+
+from agentic_memory import check
+from agentic_memory.check import check_memory, is_memory_path
+from agentic_memory.document import parse_document
+from agentic_memory.index import parse_index
+from agentic_memory.problems import KINDS, make_problem
+from agentic_memory.values import Problem
+
+GOOD = "---\nname: {0}\ndescription: About {0}\ntype: user\n---\n\ntext\n"
+
+
+def check_files(files: dict[str, str], index: str | None = None, **more: object) -> list[Problem]:
+    documents = {path: parse_document(text.encode(), filename=path) for path, text in files.items()}
+    if index is None:
+        index = "".join(f"- [{path[:-3]}](<{path}>)\n" for path in files)
+    return check_memory(documents=documents, index=parse_index(index), **more)  # type: ignore[arg-type]
+
+
+def places(problems: list[Problem]) -> list[tuple[str, str, int | None]]:
+    return [(problem.code, problem.file, problem.line) for problem in problems]
+
+
+def test_a_sound_memory_has_no_problems() -> None:
+    assert check_files({"a.md": GOOD.format("a"), "team/b.md": GOOD.format("b")}) == []
+    assert check_memory(documents={}, index=None) == []
+    assert check_files({}, "") == []
+
+
+def test_the_docstring_explains_every_code() -> None:
+    rows = re.findall(r"^([a-z0-9-]+) +(error|warning|info) ", check.__doc__ or "", re.MULTILINE)
+    assert dict(rows) == {code: kind.severity for code, kind in KINDS.items()}
+
+
+def test_every_code_says_what_is_wrong_and_what_to_do() -> None:
+    details = dict.fromkeys(
+        (
+            "advice",
+            "byte",
+            "encoding",
+            "filename",
+            "first",
+            "key",
+            "length",
+            "limit",
+            "lines",
+            "other",
+            "reason",
+            "target",
+        )
+        + ("title", "tokens"),
+        "X",
+    )
+    for code in KINDS:
+        problem = make_problem(code, "a.md", 1, **details)
+        assert problem.message
+        assert problem.fix
+        assert "{" not in problem.message + problem.fix
+
+
+@pytest.mark.parametrize(
+    ("header", "codes"),
+    [
+        ("name: a\ndescription: b\ntype: user", []),
+        ("name: a\ndescription: b\nmetadata:\n  type: user", []),
+        ("description: b\ntype: user", ["missing-name"]),
+        ("name: a\ndescription:\ntype: user", ["missing-description"]),
+        ("name: ' '\ndescription: b", ["missing-name", "missing-type"]),
+        ("name: a: b\ndescription: b\ntype: user", ["frontmatter-not-yaml"]),
+    ],
+)
+def test_what_a_header_lacks_is_listed(header: str, codes: list[str]) -> None:
+    assert [problem.code for problem in check_files({"a.md": f"---\n{header}\n---\n"})] == codes
+
+
+def test_a_file_without_a_header_is_one_problem() -> None:
+    assert places(check_files({"a.md": "just text\n"})) == [("no-frontmatter", "a.md", None)]
+
+
+def test_a_binary_file_is_one_problem() -> None:
+    assert places(check_files({"a.md": "a\0b"})) == [("binary", "a.md", None)]
+
+
+def test_files_and_entries_without_each_other() -> None:
+    problems = check_files({"a.md": GOOD.format("a"), "b.md": GOOD.format("b")}, "- [A](a.md)\n- [C](c.md)\n")
+    assert places(problems) == [("entry-without-file", "MEMORY.md", 2), ("not-in-index", "b.md", None)]
+    assert problems[1].fix == "add a line `- [b](b.md) — ...`"
+
+
+@pytest.mark.parametrize("wrong", ["A.md", "team/a.md", "Memory/a.md"])
+def test_a_near_miss_is_named(wrong: str) -> None:
+    problem = check_files({"a.md": GOOD.format("a")}, f"- [A]({wrong})\n")[0]
+    assert (problem.code, problem.fix) == ("entry-without-file", "write a.md instead")
+
+
+def test_what_could_not_be_read_is_not_said_to_be_gone() -> None:
+    assert check_files({}, "- [A](a.md)\n", other_paths=["a.md"]) == []
+
+
+def test_an_entry_in_another_unicode_form_is_the_same_file() -> None:
+    assert check_files({"caf\u00e9.md": GOOD.format("a")}, "- [A](cafe\u0301.md)\n") == []
+
+
+def test_no_index_is_one_problem_however_many_files() -> None:
+    documents = {path: parse_document(GOOD.format("x").encode()) for path in ("a.md", "b.md")}
+    assert places(check_memory(documents=documents, index=None)) == [("index-missing", "MEMORY.md", None)]
+
+
+def test_long_and_duplicate_lines_are_listed_once() -> None:
+    long = f"- [A](a.md), [B](b.md) — {'x' * 150}\n"
+    files = {"a.md": GOOD.format("a"), "b.md": GOOD.format("b")}
+    assert places(check_files(files, long)) == [("entry-too-long", "MEMORY.md", 1)]
+    assert places(check_files(files, "- [A](a.md)\n- [B](b.md)\n- [A](a.md)\n")) == [
+        ("duplicate-entry", "MEMORY.md", 3)
+    ]
+
+
+def test_an_index_over_budget_names_the_lines() -> None:
+    files = {f"{n}.md": GOOD.format(n) for n in range(100)}
+    (problem,) = check_files(files, max_index_tokens=100)
+    assert (problem.code, problem.file) == ("index-over-budget", "MEMORY.md")
+    lines = re.search(r"lines (\d+)-(\d+)", problem.message)
+    assert lines
+    assert problem.line == int(lines[1])
+    assert int(lines[2]) < 100
+
+
+def test_conflict_markers_are_found_in_files_and_index() -> None:
+    conflict = "<<<<<<< HEAD\none\n=======\ntwo\n>>>>>>> other\n"
+    problems = check_files({"a.md": GOOD.format("a") + conflict}, f"- [A](a.md)\n{conflict}")
+    assert places(problems) == [("conflict-markers", "MEMORY.md", 2), ("conflict-markers", "a.md", 8)]
+
+
+def test_what_only_resembles_a_conflict_is_none() -> None:
+    text = GOOD.format("a") + "a <<<<<<< b\n=======\nTitle\n=======\n>>>>>>>> quote\n"
+    assert check_files({"a.md": text}) == []
+
+
+def test_wiki_links_are_resolved_as_people_write_them() -> None:
+    links = "[[b]] [[B note]] [[b_note|shown]] [[b-note#part]] [[team/b note]] [[b note.md]] [[MEMORY]] [[A name]]"
+    files = {"a.md": GOOD.format("A name") + links, "b.md": GOOD.format("b"), "team/b_note.md": GOOD.format("c")}
+    assert check_files(files) == []
+
+
+def test_a_dangling_wiki_link_is_found_with_its_line() -> None:
+    text = GOOD.format("a") + "see [[nothing here|x]]\n```\n[[in code]]\n```\n`[[in code]]` [[ -f x ]] && y\n[[else]]\n"
+    problems = check_files({"a.md": text})
+    assert places(problems) == [("dangling-wikilink", "a.md", 8), ("dangling-wikilink", "a.md", 13)]
+    assert "nothing here" in problems[0].message
+
+
+def test_names_that_some_file_systems_take_for_one() -> None:
+    files = {
+        "A.md": GOOD.format("a"),
+        "a.md": GOOD.format("a"),
+        "caf\u00e9.md": GOOD.format("c"),
+        "cafe\u0301.md": GOOD.format("c"),
+    }
+    assert [code for code, _, _ in places(check_files(files))].count("same-name") == 2
+
+
+@pytest.mark.parametrize("copy", ["a 2.md", "a (1).md", "a-DESKTOP-1A2B3C4.md"])
+def test_a_copy_is_noted_only_beside_its_original(copy: str) -> None:
+    assert is_memory_path(copy)
+    assert places(check_files({copy: GOOD.format("x"), "a.md": GOOD.format("a")})) == [("possible-copy", copy, None)]
+    assert check_files({copy: GOOD.format("x")}) == []
+
+
+def test_what_is_ignored_is_said() -> None:
+    others = [
+        "memory.md",
+        "team/MEMORY.md",
+        "a.sync-conflict-20240131-120000-ABCDEFG.md",
+        ".history/b.md",
+        "MEMORY.md",
+        "picture.png",
+    ]
+    assert places(check_files({}, "", other_paths=others)) == [
+        ("two-indexes", "MEMORY.md", None),
+        ("sync-conflict", "a.sync-conflict-20240131-120000-ABCDEFG.md", None),
+        ("nested-index", "team/MEMORY.md", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "a.md",
+        "A.MD",
+        "team/deploy.md",
+        "用户.md",
+        "-rf.md",
+        "a b.md",
+        "conflict.md",
+        "a (conflicting).md",
+        "memory_note.md",
+        "x.md.md",
+    ],
+)
+def test_a_memory_path(path: str) -> None:
+    assert is_memory_path(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "MEMORY.md",
+            "memory.md",
+            "team/Memory.MD",
+            "",
+            ".md",
+            "a.txt",
+            "a.md.txt",
+            "a.md~",
+            "#a.md#",
+            "4913",
+            ".#a.md",
+        ),
+        *(".a.md.swp", ".hidden.md", ".trash/a.md", "a/.b/c.md", "~$a.md", "/a.md", "a//b.md", "../a.md", "a/../b.md"),
+        *("./a.md", "a\0.md", "a.sync-conflict-20240131-120000-ABCDEFG.md", "a (Bob's conflicted copy 2024-01-31).md"),
+        *(
+            "a (conflicted copy 2024-01-31 120000).md",
+            "a (Conflicted copy phone 202401311200).md",
+            "a (Case Conflict 1).md",
+        ),
+        "a_conflict-20240131-120000.md",
+    ],
+)
+def test_no_memory_path(path: str) -> None:
+    assert not is_memory_path(path)
