@@ -15,8 +15,7 @@ from agentic_memory.cli_chat import chat
 from agentic_memory.cli_output import print_note
 from agentic_memory.cli_reading import check_memory, list_memories, search_memories, show_memory, show_status
 from agentic_memory.cli_writing import add_memory, edit_memory, forget_memories
-from agentic_memory.errors import AgenticMemoryError, BackendUnavailable, InvalidMemory, UnsafePath
-from agentic_memory.models import InvalidModelChoice
+from agentic_memory.errors import AgenticMemoryError, BackendUnavailable
 
 DEBUG_VARIABLE: Final = "AGENTIC_MEMORY_DEBUG"
 
@@ -79,7 +78,8 @@ def exit_code(error: Exception) -> int:
     """Return the exit code that stands for ``error``."""
     if isinstance(error, BackendUnavailable):
         return 3
-    return 2 if isinstance(error, UnsafePath | InvalidMemory | InvalidModelChoice) else 1
+    # Ours that are a ValueError too tell of a wrong argument, variable or session file.
+    return 2 if isinstance(error, AgenticMemoryError) and isinstance(error, ValueError) else 1
 
 
 if __name__ == "__main__":

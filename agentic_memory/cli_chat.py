@@ -49,6 +49,8 @@ def chat(
     OLLAMA_HOST; AGENTIC_MEMORY_MODEL=provider:model decides); without any, an offline stand-in that follows rules.
     Ctrl-C interrupts a reply, Ctrl-D ends. Each line of a pipe is one message.
     """
+    if once is not None and not once.strip():
+        raise typer.BadParameter("there is nothing to say", param_hint="--once")
     from agentic_memory.cli_session import open_session
     from agentic_memory.models import choose_model, model_from_environment
 

@@ -13,12 +13,15 @@ from rich.text import Text
 WIDE: Final = 10_000
 """Columns when nobody looks: a pipe must not get wrapped lines."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    """Return ``text`` with control characters made visible: a memory file must not drive somebody's terminal."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
+    """Return ``text`` with control characters made visible: a memory file must not drive somebody's terminal.
+
+    So are the lone surrogates that undecodable names arrive as, which no terminal takes.
+    """
+    return _CONTROL.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 
 def one_line(text: str) -> str:
@@ -59,9 +62,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, style
     """Print rows: as a table on a terminal, tab-separated and without headings in a pipe."""
     if not sys.stdout.isatty():
         for row in rows:
-            sys.stdout.write(
-                "\t".join(one_line(cell) for cell in row).encode("utf-8", "backslashreplace").decode() + "\n"
-            )
+            sys.stdout.write("\t".join(one_line(cell) for cell in row) + "\n")
         return
     from rich.table import Table
 

@@ -52,6 +52,7 @@ def show_memory(
     Byte for byte when the output is not a terminal.
     """
     from agentic_memory.backends import ABSENT
+    from agentic_memory.document import parse_document
     from agentic_memory.errors import MemoryNotFound
 
     async def work(store: "MemoryStore") -> tuple[bytes, dict[str, Any]]:
@@ -65,7 +66,9 @@ def show_memory(
     if as_json:
         print_json(described)
     elif sys.stdout.isatty():
-        sys.stdout.write(printable(data.decode("utf-8-sig", "replace").replace("\r\n", "\n")).rstrip("\n") + "\n")
+        # As the agent sees it: whatever the file's encoding and line endings are.
+        text = parse_document(data, filename=filename).text.replace("\r\n", "\n").replace("\r", "\n")
+        sys.stdout.write(printable(text).rstrip("\n") + "\n")
     else:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
@@ -111,7 +114,7 @@ def check_memory(*, workdir: Workdir = ".", memory_dir: MemoryDir = "Memory", as
         print_json([problem.as_dict() for problem in problems])
     else:
         for problem in problems:
-            place = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
+            place = one_line(problem.file) if problem.line is None else f"{one_line(problem.file)}:{problem.line}"
             print_line(
                 (place, "cyan"),
                 ": ",

@@ -274,7 +274,9 @@ async def open_session(
         InvalidSession: the session file holds something else.
         UnsafePath: ``workdir`` or ``memory_dir`` is no path.
     """
+    # What is worth knowing is printed from the receipt and the events, not told twice.
     logging.getLogger("as").setLevel(logging.ERROR)
+    logging.getLogger("agentic_memory").addHandler(logging.NullHandler())
     memory = AgenticMemoryMiddleware(workdir=workdir, memory_dir=memory_dir)
     root = await memory.store.root()
     state = _load_state(session_file)
@@ -306,7 +308,11 @@ def _permissions(root: str, *, accept_edits: bool) -> PermissionContext:
 
 
 def _load_state(session_file: Path | None) -> AgentState:
-    if session_file is None or not session_file.exists():
+    if session_file is None:
+        return AgentState()
+    if not session_file.parent.is_dir():
+        raise InvalidSession(f"{session_file}: there is no directory {session_file.parent}; make it first")
+    if not session_file.exists():
         return AgentState()
     try:
         return AgentState.model_validate_json(session_file.read_bytes())

@@ -31,7 +31,7 @@ from agentic_memory.offline_view import INDEX, ToolUse, View
 from agentic_memory.offline_words import language_of, rank
 
 MAX_ATTEMPTS: Final = 2
-"""How often one file is tried to be written: once as seen, once more after reading what is there now."""
+"""How often one file is tried to be written anew, after reading what is there now; the same refusal twice ends it."""
 MAX_FILES_READ: Final = 5
 """How many files are opened to answer one question."""
 MAX_LINES_QUOTED: Final = 12
@@ -362,7 +362,7 @@ def _bring(
         return Done()
     if history and history[-1].denied:
         return Failed(history[-1].output)
-    if len(writes) >= MAX_ATTEMPTS + 1:
+    if len(writes) > MAX_ATTEMPTS or (len(writes) > 1 and writes[-1].output == writes[-2].output):
         return Failed(writes[-1].output)
     if not history:
         if known is not None:

@@ -69,11 +69,21 @@ def test_permissions_do_not_come_from_the_session_file(run, tmp_path):
     assert run("chat", "--session", "s.json", "--once", REMEMBER).out.startswith("Not saved:")
 
 
+def test_a_session_in_a_directory_that_is_not_there_is_refused_before_the_talk(run, tmp_path):
+    ran = run("chat", "--session", "nowhere/s.json", "--once", "hello")
+    assert (ran.code, ran.out) == (2, "")
+    assert "there is no directory nowhere" in ran.err
+
+
+def test_nothing_to_say_is_wrong_use(run):
+    assert run("chat", "--once", "  ").code == 2
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"context": 5}', "\x00\x01"])
 def test_a_file_that_is_no_session_is_refused_and_kept(run, tmp_path, text):
     (tmp_path / "s.json").write_text(text)
     ran = run("chat", "--session", "s.json", "--once", "hello")
-    assert ran.code != 0
+    assert ran.code == 2
     assert ran.err.count("\n") == 1
     assert (tmp_path / "s.json").read_text() == text
 
@@ -109,7 +119,7 @@ def test_what_a_model_says_cannot_drive_the_terminal(run, monkeypatch):
         return ChatResponse(content=[TextBlock(text="\x1b[2Jgone\u202e")], is_last=True)
 
     monkeypatch.setattr(OfflineModel, "_call_api", colour)
-    assert run("chat", "--once", "hello").out == "\\x1b[2Jgone\\x202e\n"
+    assert run("chat", "--once", "hello").out == "\\x1b[2Jgone\\u202e\n"
 
 
 async def open_session(tmp_path, model, **options):

@@ -44,6 +44,17 @@ def test_a_description_of_many_lines_or_with_escapes_stays_one_harmless_line(run
     assert line.count("\t") == 3
 
 
+def test_names_that_no_terminal_takes_are_spelled_out(run, memory):
+    with open(bytes(memory) + b"/bad\xff\x1b.md", "w") as file:
+        file.write("text\n")
+    (memory / "two\nlines.md").write_text("text\n")
+    assert "bad\\udcff\\x1b.md" in run("list").out
+    assert json.loads(run("list", "--json").out)
+    checked = run("check").out
+    assert "bad\\udcff\\x1b.md: warning" in checked
+    assert "two lines.md: warning" in checked
+
+
 def test_show_prints_the_bytes_of_a_file_into_a_pipe(memory):
     command = [sys.executable, "-P", "-m", "agentic_memory.cli", "show", "team/deploy.md", "-C", str(memory.parent)]
     assert (
