@@ -16,7 +16,7 @@ from agentic_memory.hints import HintLedger
 from agentic_memory.parameters import MemoryParameters
 from agentic_memory.receipt import Receipt
 from agentic_memory.reply import ReplyMemory
-from agentic_memory.section import render_section, render_unavailable
+from agentic_memory.section import render_unavailable, section_of
 from agentic_memory.selection.query import build_query
 from agentic_memory.shelf import INDEX_FILENAME
 from agentic_memory.store import BackendSource, MemoryStore
@@ -179,9 +179,10 @@ class AgenticMemoryMiddleware(MiddlewareBase):
             if parameters.on_error == "raise":
                 raise
             return render_unavailable(parameters.memory_instructions, root=store.named_root, reason=str(error)).text
-        return render_section(
+        section = await section_of(
             snapshot, instructions=parameters.memory_instructions, max_tokens=parameters.memory_max_tokens
-        ).text
+        )
+        return section.text
 
     def _raise_if_asked(self, reply: ReplyMemory) -> None:
         if self._parameters.on_error == "raise" and reply.causes:

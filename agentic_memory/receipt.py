@@ -1,7 +1,7 @@
 """What memory did in one reply: the receipt."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 Picker = Literal["model", "lexical"]
@@ -96,7 +96,7 @@ class Receipt:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {key: _jsonable(value) for key, value in asdict(self).items()}
+        return {name: _jsonable(getattr(self, name)) for name in self.__dataclass_fields__}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -132,8 +132,9 @@ class Receipt:
 
 
 def _jsonable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _jsonable(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
+    # By hand: `dataclasses.asdict` copies deeply, and a receipt may name hundreds of files.
+    if isinstance(value, tuple):
         return [_jsonable(item) for item in value]
+    if isinstance(value, LoadedFile | CutFile | LeftOut | Failure):
+        return {name: _jsonable(getattr(value, name)) for name in value.__dataclass_fields__}
     return value

@@ -16,7 +16,7 @@ from agentic_memory.errors import AgenticMemoryError, BackendUnavailable
 from agentic_memory.hints import HintLedger, ShownFile, render_hint, show_file
 from agentic_memory.parameters import MemoryParameters
 from agentic_memory.receipt import CutFile, Failure, LeftOut, LoadedFile, Picker, Receipt
-from agentic_memory.section import render_section, render_unavailable
+from agentic_memory.section import Section, render_unavailable, section_of
 from agentic_memory.selection.lexical import Hit, stands_out
 from agentic_memory.selection.model import MAX_PICKED_FILES, Pick, pick_by_model, render_manifest
 from agentic_memory.selection.query import Query
@@ -29,6 +29,10 @@ logger = logging.getLogger("agentic_memory")
 
 MAX_LEXICAL_FILES: Final = 3
 """Files shown on the strength of their words alone: fewer than the model may pick, since words mislead more often."""
+
+MAX_NAMED_ENTRIES: Final = 500
+"""Entries that fell out of the index named on a receipt, which is saved with the agent's state; the rest is counted,
+and ``cut`` has the lines of all of them."""
 
 T = TypeVar("T")
 
@@ -174,27 +178,41 @@ class ReplyMemory:
         if self._frozen is None:
             snapshot = await asyncio.shield(self._loading)
             if self._frozen is None:  # a resumed reply finds the text it was parked with
-                self._frozen = self._render(snapshot)
+                text = await self._render(snapshot)
+                self._frozen = self._frozen or text  # two callers at once freeze one text
         return self._frozen
 
-    def _render(self, snapshot: Snapshot | None) -> str:
+    async def _render(self, snapshot: Snapshot | None) -> str:
         parameters = self._parameters
         if snapshot is None:
             reason = self.receipt.failed[-1].error if self.receipt.failed else "it was not loaded"
             return render_unavailable(parameters.memory_instructions, root=self._store.named_root, reason=reason).text
-        section = render_section(
+        section = await section_of(
             snapshot, instructions=parameters.memory_instructions, max_tokens=parameters.memory_max_tokens
         )
+        if self._frozen is None:
+            self._note_section(section, snapshot.root)
+        return section.text
+
+    def _note_section(self, section: Section, root: str) -> None:
         self.receipt = replace(
             self.receipt, index_version=section.index_version, index_tokens=estimate_tokens(section.text)
         )
         if section.cut_lines:
-            self.receipt = replace(self.receipt, cut=(*self.receipt.cut, CutFile(INDEX_FILENAME, section.cut_lines)))
-            for entry in section.cut_entries:
-                self._leave_out(entry.filename, f"its entry, MEMORY.md line {entry.line}, is over the index budget")
+            fallen = [
+                LeftOut(entry.filename, f"its entry, MEMORY.md line {entry.line}, is over the index budget")
+                for entry in section.cut_entries[:MAX_NAMED_ENTRIES]
+            ]
+            rest = len(section.cut_entries) - len(fallen)
+            if rest:
+                fallen.append(LeftOut(INDEX_FILENAME, f"{rest} more entries are over the index budget; see cut"))
+            self.receipt = replace(
+                self.receipt,
+                cut=(*self.receipt.cut, CutFile(INDEX_FILENAME, section.cut_lines)),
+                left_out=(*self.receipt.left_out, *fallen),
+            )
         elif section.complete:
-            note_read(self._agent.state, f"{snapshot.root}/{INDEX_FILENAME}", section.index_version)
-        return section.text
+            note_read(self._agent.state, f"{root}/{INDEX_FILENAME}", section.index_version)
 
     # ------------------------------------------------------------------ the hint
 

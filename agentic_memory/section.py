@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 from typing import Final
+from weakref import WeakKeyDictionary
+
+import anyio.to_thread
 
 from agentic_memory.backends import ABSENT, FileRecord, Obstacle
 from agentic_memory.backends.values import version_of
@@ -13,6 +16,8 @@ from agentic_memory.tokens import estimate_tokens
 
 NAMES_SHARE: Final = 0.25
 """Share of the index budget that may go to naming the entries that fell out of it."""
+
+_rendered: "WeakKeyDictionary[Snapshot, dict[tuple[str, int], Section]]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,17 @@ class Section:
     complete: bool = False
     cut_lines: tuple[tuple[int, int], ...] = ()
     cut_entries: tuple[IndexEntry, ...] = ()
+
+
+async def section_of(snapshot: Snapshot, *, instructions: str, max_tokens: int) -> Section:
+    """Return the section of a snapshot, rendered off the event loop and once."""
+    rendered = _rendered.setdefault(snapshot, {})
+    key = (instructions, max_tokens)
+    if key not in rendered:
+        rendered[key] = await anyio.to_thread.run_sync(
+            lambda: render_section(snapshot, instructions=instructions, max_tokens=max_tokens)
+        )
+    return rendered[key]
 
 
 def render_section(snapshot: Snapshot, *, instructions: str, max_tokens: int) -> Section:

@@ -7,6 +7,7 @@ tree it came from. It is derived, disposable, and never consulted instead of the
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from threading import Lock
 from types import MappingProxyType
 from typing import Final
@@ -24,15 +25,14 @@ MAX_SHELVES: Final = 64
 """Memories kept in one process. An agent service has one per user; the least recently used gives way."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Snapshot:
-    """The whole memory at one moment.
+    """The whole memory at one moment. Compared by identity: an unchanged memory is the same snapshot.
 
     Attributes:
         root: Absolute path of the memory directory.
         tree: What the backend saw.
         documents: Memory file name -> (record, document), sorted by name.
-        index: MEMORY.md, parsed; empty when there is none.
         index_record: MEMORY.md as a file, the obstacle in its place, or ABSENT.
         index_document: MEMORY.md as text, for changing it in its own encoding.
     """
@@ -40,20 +40,23 @@ class Snapshot:
     root: str
     tree: Tree
     documents: Mapping[str, tuple[FileRecord, Document]] = field(repr=False)
-    index: Index = field(repr=False)
     index_record: FileRecord | Obstacle | Absent
     index_document: Document = field(repr=False)
+
+    @cached_property
+    def index(self) -> Index:
+        """MEMORY.md, parsed when it is first asked for; empty when there is none."""
+        return parse_index(self.index_document.text)
 
     @property
     def files(self) -> tuple[MemoryFile, ...]:
         """Every memory, sorted by file name."""
         return tuple(self.file(filename) for filename in self.documents)
 
-    @property
+    @cached_property
     def problems(self) -> tuple[Problem, ...]:
         """What is wrong with single files and in places that could not be opened. ``MemoryStore.check`` finds more."""
         found = [problem for _, document in self.documents.values() for problem in document.problems]
-        found += self.index.problems
         found += [obstacle_problem(obstacle) for obstacle in self.tree.obstacles]
         return tuple(found)
 
@@ -144,16 +147,10 @@ class Shelf:
                     index_document = document
                 else:
                     documents[record.path] = (record, document)
-            index = (
-                last.index
-                if last is not None and last.index.text == index_document.text
-                else parse_index(index_document.text)
-            )
             snapshot = Snapshot(
                 root=self.root,
                 tree=tree,
                 documents=MappingProxyType(documents),
-                index=index,
                 index_record=index_record,
                 index_document=index_document,
             )
