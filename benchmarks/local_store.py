@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,7 @@ def loop_steps() -> Iterator[list[float]]:
         finally:
             steps.append(time.perf_counter() - since)
 
-    asyncio.Handle._run = timed_run  # type: ignore[method-assign]
+    asyncio.Handle._run = timed_run  # type: ignore[assignment,method-assign]
     try:
         yield steps
     finally:
@@ -125,21 +126,25 @@ async def measure_loads(base: Path, options: argparse.Namespace) -> list[Row]:
     await asyncio.sleep(SETTLE_SECONDS)
     scale = options.files / options.upstream_files
 
-    upstream, plain, cold, warm, scan = ([] for _ in range(5))
+    upstream: list[float] = []
+    plain: list[float] = []
+    cold: list[float] = []
+    warm: list[float] = []
+    scan: list[float] = []
     for number in range(options.rounds):
         # Under a new name nothing in this process knows the directory, and renaming it changes no file.
         at = at.rename(base / f"load-{number + 1}")
         memory = str(at / "Memory")
         gc.collect()
-        plain.append(timed(lambda memory=memory: read_and_hash(memory)))
+        plain.append(timed(partial(read_and_hash, memory)))
         store = MemoryStore(workdir=str(at))
         cold.append(await timed_async(store.load))
         for _ in range(3):
-            scan.append(timed(lambda memory=memory: scan_and_stat(memory)))
+            scan.append(timed(partial(scan_and_stat, memory)))
             warm.append(await timed_async(store.load))
         if number < options.upstream_rounds:
             theirs = UpstreamMiddleware(workdir=str(upstream_at))
-            upstream.append(scale * await timed_async(theirs._list_md_files))
+            upstream.append(scale * await timed_async(theirs._list_md_files))  # pyright: ignore[reportPrivateUsage]
         assert len((await store.load()).documents) == options.files
 
     scaled = "" if scale == 1 else f"measured on {options.upstream_files} files, times {scale:g}"

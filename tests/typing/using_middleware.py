@@ -60,4 +60,4 @@ async def what_was_recalled(agent: Agent, memory: AgenticMemoryMiddleware) -> li
 
 
 def wrong() -> None:
-    AgenticMemoryMiddleware("Memory")  # type: ignore[call-arg,misc]  # pyright: ignore[reportCallIssue]
+    AgenticMemoryMiddleware("Memory")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
