@@ -42,7 +42,7 @@ same-name                 warning   two names that some file systems take for on
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from agentic_memory.document import Document
@@ -142,12 +142,21 @@ def _check_conflict(path: str, text: str) -> Iterator[Problem]:
     if "<<<<<<<" not in text or ">>>>>>>" not in text:
         return
     opened = None
-    for mark in _CONFLICT.finditer(text):
+    for mark, line in _number(_CONFLICT.finditer(text), text, 1):
         if mark[1][0] == "<":
-            opened = mark.start()
+            opened = line
         elif mark[1][0] == ">" and opened is not None:
-            yield make_problem("conflict-markers", path, count_breaks(text, 0, opened) + 1)
+            yield make_problem("conflict-markers", path, opened)
             opened = None
+
+
+def _number(matches: Iterable[re.Match[str]], text: str, first_line: int) -> Iterator[tuple[re.Match[str], int]]:
+    """Yield every match with its line, counting each line break once however many matches there are."""
+    at, line = 0, first_line
+    for match in matches:
+        line += count_breaks(text, at, match.start())
+        at = match.start()
+        yield match, line
 
 
 def _link_targets(documents: Mapping[str, Document]) -> Collection[str]:
@@ -165,11 +174,10 @@ def _fold(name: str) -> str:
 
 def _check_wikilinks(path: str, document: Document, targets: Collection[str]) -> Iterator[Problem]:
     text = _CODE.sub(lambda code: re.sub(r"[^\r\n]", " ", code[0]), document.body)
-    for link in _WIKILINK.finditer(text):
+    for link, line in _number(_WIKILINK.finditer(text), text, document.body_line):
         target = link[1]
         # `[[ -f file ]]` is a shell's test, not a link.
         if target[0] != " " and _fold(target).removesuffix(".md") not in targets and _fold(target) not in targets:
-            line = document.body_line + count_breaks(text, 0, link.start())
             yield make_problem("dangling-wikilink", path, line, target=target)
 
 

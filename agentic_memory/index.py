@@ -37,6 +37,10 @@ _BARE: Final = re.compile(
         |(?P<path>(?<=[`*])[^`*\r\n]+?\.md|[^\s`*\[\]()<>|,;:—]+\.md))(?P=open)(?=[\s:：,;|—–-]|$)""",
     re.VERBOSE | re.IGNORECASE,
 )
+# The usual line, which holds nothing that has to be decoded; a store of thousands has thousands of them.
+_USUAL: Final = re.compile(
+    r"- \[([^\[\]\\\r\n]*[^\[\]\\\s])\]\(([\w-][\w./-]*\.md)\)(?:( — )([^\s*`—–―:：|,;，、\\\[-](?:[^\[\\\r\n]*[^\[\\\s|])?))?[\r\n]*"
+)
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|#|//")
 _SEPARATOR: Final = re.compile(r"[ \t*`]*(?:[—–―:：|,;，、-]+[ \t]*)*")
 _FENCE: Final = re.compile(r"[ \t>]*(`{3,}|~{3,})")
@@ -160,6 +164,17 @@ def _scan_lines(text: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def _find_spots(line: str, number: int) -> list[_Spot]:
+    usual = _USUAL.fullmatch(line)
+    if usual is None or usual[2][-9:].lower() == INDEX_FILENAME.lower():
+        return _find_any_spots(line, number)
+    title, filename, separator, hook = usual.groups()
+    start, end = usual.start(1) - 1, usual.end(2) + 1
+    entry = IndexEntry(title.strip(), filename, hook or "", number)
+    hook_span = usual.span(4) if separator else (end, end)
+    return [_Spot(entry, start, usual.span(1), usual.span(2), end, hook_span, len(strip_ending(line)))]
+
+
+def _find_any_spots(line: str, number: int) -> list[_Spot]:
     bullet = _BULLET.match(line)
     start = bullet or _START.match(line)
     if start is None:

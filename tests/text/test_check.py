@@ -37,24 +37,8 @@ def test_the_docstring_explains_every_code() -> None:
 
 
 def test_every_code_says_what_is_wrong_and_what_to_do() -> None:
-    details = dict.fromkeys(
-        (
-            "advice",
-            "byte",
-            "encoding",
-            "filename",
-            "first",
-            "key",
-            "length",
-            "limit",
-            "lines",
-            "other",
-            "reason",
-            "target",
-        )
-        + ("title", "tokens"),
-        "X",
-    )
+    blanks = "advice byte encoding filename first key length limit lines other reason target title tokens"
+    details = dict.fromkeys(blanks.split(), "X")
     for code in KINDS:
         problem = make_problem(code, "a.md", 1, **details)
         assert problem.message

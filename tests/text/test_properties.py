@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from text.shapes import SHAPES
 
 from agentic_memory import document as document_module
+from agentic_memory import index as index_module
 from agentic_memory.check import is_memory_path
 from agentic_memory.document import edit_body, edit_field, memory_filename, parse_document, render_document
 from agentic_memory.errors import InvalidMemory
@@ -206,6 +207,17 @@ def test_a_rendered_entry_is_one_line_that_reads_back(parts: tuple[str, str, str
     assert len(line) <= 150 or len(filename) > 100
     if len(line) < 150:
         assert entry.title == (one_line(title) or filename[:-3])
+
+
+dashed = st.tuples(awkward, awkward).map(lambda parts: f"- [T]({parts[0]}.md) — {parts[1]}")
+titled = awkward.map(lambda title: f"- [{title}](memory.md) — b |")
+
+
+@settings(quick, max_examples=300)
+@given(st.one_of(index_line, dashed, titled))
+def test_the_usual_entry_is_read_like_any_other(line: str) -> None:
+    for whole in split_lines(line):
+        assert index_module._find_spots(whole, 1) == index_module._find_any_spots(whole, 1)
 
 
 @settings(quick, max_examples=150)
