@@ -110,13 +110,11 @@ def view_of(messages: Sequence[Msg]) -> View:
     shown: dict[str, str] = {}
     suggested: dict[str, None] = {}
     for at, message in enumerate(messages):
-        for block in message.content:
-            # Hints with a source come from others: the runtime's clock, team mates, background tools.
-            if isinstance(block, HintBlock) and block.source is None:
-                files = split_hint(_plain(block.hint), memory_dir)
-                shown.update(files)
-                if at > last:
-                    suggested.update(dict.fromkeys(files))
+        for hint in _hints(message):
+            files = split_hint(hint, memory_dir)
+            shown.update(files)
+            if at > last:
+                suggested.update(dict.fromkeys(files))
     section = _SECTION.search(system)
     index_text = section["body"].rstrip("\n") if section else ""
     return View(
@@ -159,9 +157,21 @@ def split_hint(hint: str, memory_dir: str | None) -> dict[str, str]:
 
 def _spoken(message: Msg) -> str:
     """Return what a person said, without notices that a program put beside it."""
-    if message.role != "user":
+    if message.role != "user" or _is_exposed_hint(message):
         return ""
     return _NOTICE.sub("", _text_of(message)).strip()
+
+
+def _hints(message: Msg) -> list[str]:
+    if _is_exposed_hint(message):
+        return [_text_of(message)]
+    # Hints with a source come from others: the runtime's clock, team mates, background tools.
+    return [_plain(block.hint) for block in message.content if isinstance(block, HintBlock) and block.source is None]
+
+
+def _is_exposed_hint(message: Msg) -> bool:
+    """Tell whether a message is a hint in plain text, the form it takes for formatters that drop hint blocks."""
+    return message.role == "user" and _FENCED.search(_text_of(message)) is not None
 
 
 def _text_of(message: Msg) -> str:

@@ -7,6 +7,7 @@ import agentscope.tool
 import pytest
 from agentscope.agent import Agent
 from agentscope.event import TextBlockDeltaEvent
+from agentscope.formatter import OpenAIMultiAgentFormatter
 from agentscope.message import HintBlock, SystemMsg, TextBlock, ToolCallBlock, UserMsg
 from agentscope.model import ChatResponse
 from agentscope.permission import PermissionContext, PermissionMode
@@ -247,6 +248,19 @@ async def test_a_huge_memory_is_quoted_in_part_and_in_few_pieces():
     assert len(chunks) < 250
     assert "(+19988)" in chunks[-1].content[0].text
     assert chunks[-1].usage.input_tokens > 100_000
+
+
+async def test_a_hint_that_comes_as_plain_text_for_a_formatter_is_still_a_hint(tmp_path, memory, tool_classes):
+    memory.mkdir()
+    (memory / "pets.md").write_text("---\nname: Pets\ndescription: my dog\ntype: user\n---\n\nMy dog is Rex\n")
+    agent = Agent(
+        name="assistant",
+        system_prompt="x",
+        model=OfflineModel(formatter=OpenAIMultiAgentFormatter()),
+        middlewares=[AgenticMemoryMiddleware(workdir=str(tmp_path))],
+    )
+    reply = await agent.reply(UserMsg("user", "What is my dog called?"))
+    assert reply.get_text_content() == "From memory:\n- pets.md: My dog is Rex"
 
 
 async def test_the_same_conversation_gets_the_same_answer():
