@@ -225,8 +225,8 @@ def _find_header(text: str, at: int) -> _Header | None:
     if not block.fields:
         empty = all(not line.strip() or line.lstrip()[0] == "#" for line in split_lines(inside))
         return _Header(start, closing.start(), closing.end(), block, closed=True) if empty else None
-    if not any(found.key in KNOWN_KEYS or is_key(found.key) for found in block.fields):
-        return None
+    if not any(found.key in KNOWN_KEYS for found in block.fields) and any(" " in found.key for found in block.fields):
+        return None  # a sentence with a colon in it, between two rules
     if block.length < len(inside):
         end = start + block.length
         return _Header(start, end, end, block, closed=False)
@@ -308,7 +308,8 @@ def edit_field(document: Document, key: str, value: str) -> bytes:
 def edit_body(document: Document, body: str) -> bytes:
     r"""Return the file with another body and its header as it was.
 
-    Lines that did not change keep their line endings; new lines that end in ``\n`` get the file's own ending.
+    Lines that did not change keep their line endings; new lines that end in ``\n`` get the file's own ending. Without a
+    header the body is the whole file, so one that begins with a header gives the file that header.
 
     Raises:
         InvalidMemory: the file is not text, or the body holds a NUL or half a surrogate pair.
@@ -323,7 +324,15 @@ def edit_body(document: Document, body: str) -> bytes:
         head += ending
     if document.header and body[:1] in {"\r", "\n"} and old[:1] not in {"\r", "\n"} and not _ends_blank(head):
         head += ending
-    return document.encode(head + _keep_endings(old, body, ending))
+    text = head + _keep_endings(old, body, ending)
+    if document.header and document.body_start == document.header[1] and _read_again(text).body_start != len(head):
+        # Nothing closes the header, and the new text would be taken for more fields.
+        text = f"{head}---{ending}{ending}{text[len(head) :]}"
+    return document.encode(text)
+
+
+def _read_again(text: str) -> Document:
+    return _read(text, "utf-8", "", [])
 
 
 def _ends_blank(head: str) -> bool:
@@ -361,9 +370,7 @@ def _differs_only_in(new: Document, old: Document, key: str, value: str) -> bool
     return (
         _value_of(new, key) == value
         and new.body == old.body
-        and all(
-            _value_of(new, known) == _value_of(old, known) for known in ("name", "description", "type") if known != key
-        )
+        and all(_value_of(new, known) == _value_of(old, known) for known in FIELD_ORDER if known != key)
         and {k: v for k, v in new.fields.items() if k != key} == {k: v for k, v in old.fields.items() if k != key}
     )
 
@@ -379,7 +386,7 @@ def _edits(document: Document, key: str, value: str) -> Iterator[str]:
             yield f"{text[:begin]}---{ending}{line}{ending}---{ending}{gap}{text[begin:]}"
         return
     start, end = document.header
-    header = _reread(document)
+    header = read_block(text[start:end])
     spots = [found for found in header.fields if found.key == key and not found.parent]
     if key == "type":
         spots += [found for found in header.fields if _is_nested_type(found)]
@@ -398,11 +405,6 @@ def _edits(document: Document, key: str, value: str) -> Iterator[str]:
                 indent = _indent_of(text[start:end])
                 glue = "" if at == start or text[at - 1] in "\r\n" else ending
                 yield f"{text[:at]}{glue}{indent}{line}{ending}{text[at:]}"
-
-
-def _reread(document: Document) -> Block:
-    start, end = document.header or (0, 0)
-    return read_block(document.text[start:end])
 
 
 def _replace(text: str, offset: int, spot: Field, value: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ from agentic_memory.lines import each_line, split_lines, strip_ending
 
 try:
     from yaml import CBaseLoader as BaseLoader
-except ImportError:  # PyYAML without libyaml: slower, the same answers
+except ImportError:  # PyYAML without libyaml: slower, and stricter about tabs; the same values
     from yaml import BaseLoader  # type: ignore[assignment]
 
 MAX_YAML_CHARS: Final = 64 * 1024

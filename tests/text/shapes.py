@@ -257,6 +257,9 @@ SHAPES: dict[str, Shape] = {
     "rule at the top, a colon below": Shape(
         b"---\n**Note:** x\nmore: or less\n---\ntext\n", {}, body="---\n**Note:** x\nmore: or less\n---\ntext\n"
     ),
+    "rule at the top, a sentence below": Shape(
+        b"---\nMeeting with: Bob\n---\ntext\n", {}, body="---\nMeeting with: Bob\n---\ntext\n"
+    ),
     "rule at the top, a list below": Shape(b"---\n- a: b\n---\ntext\n", {}, body="---\n- a: b\n---\ntext\n"),
     "rule at the top, nothing closes it": Shape(b"---\nHello.\nBye: now\n", {}, body="---\nHello.\nBye: now\n"),
     "two stacked blocks": Shape(

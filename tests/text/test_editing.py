@@ -200,6 +200,13 @@ def test_a_body_may_begin_with_a_blank_line() -> None:
         assert parse_document(edit_body(parse_document(data), "\ny\n")).body == "\ny\n"
 
 
+def test_an_open_header_is_closed_when_the_new_body_would_fall_into_it() -> None:
+    document = parse_document(b"---\nname: a\n\n# Title\n")
+    assert edit_body(document, "Text.\n") == b"---\nname: a\n\nText.\n"
+    closed = parse_document(edit_body(document, "type: x\n"))
+    assert (closed.name, closed.type, closed.body) == ("a", "", "type: x\n")
+
+
 def test_a_body_that_would_not_read_back_is_refused() -> None:
     document = parse_document(b"---\nname: a\n---\n\nx\n")
     with pytest.raises(InvalidMemory, match="NUL"):
