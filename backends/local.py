@@ -29,13 +29,14 @@ from agentic_memory.backends.local_files import (
     mapped_errors,
     open_directory,
     read_regular,
+    unavailable,
 )
 from agentic_memory.backends.local_journal import find_journals, recover
 from agentic_memory.backends.local_locks import LOCK_SECONDS, Patience
 from agentic_memory.backends.local_transaction import Transaction
 from agentic_memory.backends.local_tree import Walk
 from agentic_memory.backends.values import ABSENT, MAX_FILE_BYTES, Absent, Changes, FileRecord, Tree, version_of
-from agentic_memory.errors import BackendUnavailable, UnsafePath
+from agentic_memory.errors import UnsafePath
 
 READER_PATIENCE_SECONDS: Final = 2.0
 """How long a reader waits for a transaction that is being applied, before it takes what it sees file by file."""
@@ -235,7 +236,7 @@ def _entry_at(path: str) -> DirEntry | None:
         if exc.errno in _ABSENT_ERRORS:
             demand_no_dangling_link_above(os.path.abspath(path))
             return None
-        raise BackendUnavailable(exc.errno, exc.strerror, path) from exc
+        raise unavailable(exc, path) from exc
     is_directory = os.path.isdir(path)
     return DirEntry(
         name=os.path.basename(path),

@@ -71,9 +71,14 @@ def mapped_errors(path: str) -> Iterator[None]:
         number = exc.errno or 0
         if number in _UNSAFE:
             raise UnsafePath(f"{path}: {_UNSAFE[number]}") from exc
-        raise BackendUnavailable(number, _REMEDIES.get(number, exc.strerror or str(exc)), path) from exc
+        raise unavailable(exc, path) from exc
     except UnicodeEncodeError as exc:
         raise UnsafePath(f"{path!r} cannot be a file name here: {exc.reason}") from exc
+
+
+def unavailable(error: OSError, path: str) -> BackendUnavailable:
+    """Return the error that says the same of ``path``, and what to do about it."""
+    return BackendUnavailable(error.errno, _REMEDIES.get(error.errno or 0, error.strerror or str(error)), path)
 
 
 def lies_in(path: str, directory: str) -> bool:

@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from operator import is_
+from operator import attrgetter, is_
 from threading import Lock
 from typing import Final
 
@@ -27,6 +27,7 @@ from agentic_memory.backends.local_files import (
     open_below,
     read_all,
     signature_of,
+    unavailable,
 )
 from agentic_memory.backends.local_journal import JOURNAL_NAME, is_own_name
 from agentic_memory.backends.local_locks import Patience, lock
@@ -56,23 +57,26 @@ class GoneError(Exception):
     """A name that was listed is no longer there: it may have moved, so list again."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A file as the last pass saw it."""
-
-    signature: Signature
-    settled: bool
-    record: FileRecord
+_Seen = tuple[Signature, bool, str, FileRecord | None]
+"""A file as the last pass saw it: its signature, whether that is settled, its version, and its record without bytes
+once somebody asked for one. A plain tuple: there is one per file, and a class costs a tenth of the whole pass.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """The last pass over one root: its files in the order they were met, and the answer made of them."""
+    """The last pass over one root.
+
+    Attributes:
+        seen: Every file by path.
+        lean: The last answer without any bytes, and its records in the order they were met; None before there was one.
+    """
 
     seen: dict[str, _Seen]
-    order: list[FileRecord]
-    tree: Tree
+    lean: tuple[list[FileRecord], Tree] | None
 
+
+_BY_PATH: Final = attrgetter("path")
 
 _passes: OrderedDict[Request, _Pass] = OrderedDict()
 _passes_lock = Lock()
@@ -96,7 +100,7 @@ def _remember(request: Request, this: _Pass) -> None:
     with _passes_lock:
         _passes[request] = this
         _passes.move_to_end(request)
-        while len(_passes) > 1 and sum(len(each.order) for each in _passes.values()) > MAX_CACHED_FILES:
+        while len(_passes) > 1 and sum(len(each.seen) for each in _passes.values()) > MAX_CACHED_FILES:
             _passes.popitem(last=False)
 
 
@@ -114,7 +118,7 @@ def open_root(root: str) -> int | None:
     except NotADirectoryError as exc:
         raise BackendUnavailable(f"{root} is not a directory, or something above it is not one") from exc
     except OSError as exc:
-        raise BackendUnavailable(exc.errno, exc.strerror, root) from exc
+        raise unavailable(exc, root) from exc
 
 
 @dataclass(slots=True)
@@ -129,7 +133,6 @@ class Walk:
     known: Collection[str]
     journals: list[str] = field(default_factory=list)
     _files: list[FileRecord] = field(default_factory=list)
-    _order: list[FileRecord] = field(default_factory=list)
     _obstacles: list[Obstacle] = field(default_factory=list)
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _last: dict[str, _Seen] = field(default_factory=dict)
@@ -143,7 +146,8 @@ class Walk:
         if top is None:
             return Tree(root, exists=False, files=())
         last = _last_pass(self.request)
-        self._last = {} if last is None else last.seen
+        if last is not None:
+            self._last = last.seen
         self._top = top
         self._real_root = os.path.realpath(root)
         try:
@@ -152,22 +156,21 @@ class Walk:
                 self._walk_directory(pending.pop(), pending)
         finally:
             os.close(top)
-        return self._answer(last)
+        return self._answer(None if last is None else last.lean)
 
-    def _answer(self, last: _Pass | None) -> Tree:
-        obstacles = tuple(sorted(self._obstacles, key=lambda obstacle: obstacle.path))
-        same = last is not None and _identical(self._order, last.order) and obstacles == last.tree.obstacles
-        if last is not None and same:
-            lean = last.tree
+    def _answer(self, lean: tuple[list[FileRecord], Tree] | None) -> Tree:
+        obstacles = tuple(sorted(self._obstacles, key=_BY_PATH))
+        same = lean is not None and len(lean[0]) == len(self._files) and all(map(is_, lean[0], self._files))
+        if lean is not None and same and lean[1].obstacles == obstacles:
+            tree = lean[1]
         else:
-            files = tuple(sorted(self._order, key=lambda record: record.path))
-            lean = Tree(self.request[0], exists=True, files=files, obstacles=obstacles)
-        # Also when nothing changed: signatures settle.
-        _remember(self.request, _Pass(self._seen, self._order, lean))
-        if all(record.data is None for record in self._files):
-            return lean
-        files = tuple(sorted(self._files, key=lambda record: record.path))
-        return Tree(self.request[0], exists=True, files=files, obstacles=obstacles)
+            tree = Tree(
+                self.request[0], exists=True, files=tuple(sorted(self._files, key=_BY_PATH)), obstacles=obstacles
+            )
+            if all(record.data is None for record in self._files):
+                lean = (self._files, tree)
+        _remember(self.request, _Pass(self._seen, lean))
+        return tree
 
     # ------------------------------------------------------------------ one directory
 
@@ -178,12 +181,12 @@ class Walk:
             return  # removed since it was listed
         except OSError as exc:
             if not directory:
-                raise BackendUnavailable(exc.errno, exc.strerror, self.request[0]) from exc
+                raise unavailable(exc, self.request[0]) from exc
             self._report(directory, "unreadable", exc.strerror or str(exc))
             return
         try:
             for attempt in range(MAX_TORN_READS):
-                marks = (len(self._files), len(self._order), len(self._obstacles), len(pending), len(self.journals))
+                marks = (len(self._files), len(self._obstacles), len(pending), len(self.journals))
                 try:
                     self._list_directory(directory, descriptor, pending, last_attempt=attempt == MAX_TORN_READS - 1)
                 except BackendUnavailable as exc:
@@ -191,8 +194,8 @@ class Walk:
                         raise
                     self._report(directory, "unreadable", exc.strerror or str(exc))
                 except GoneError:
-                    del self._files[marks[0] :], self._order[marks[1] :], self._obstacles[marks[2] :]
-                    del pending[marks[3] :], self.journals[marks[4] :]
+                    del self._files[marks[0] :], self._obstacles[marks[1] :]
+                    del pending[marks[2] :], self.journals[marks[3] :]
                     continue
                 return
         finally:
@@ -201,7 +204,7 @@ class Walk:
     def _list_directory(self, directory: str, descriptor: int, pending: list[str], *, last_attempt: bool) -> None:
         _, suffix, hidden, _ = self.request
         prefix = f"{directory}/" if directory else ""
-        last, known, seen, order, files = self._last, self.known, self._seen, self._order, self._files
+        last, known, seen, files = self._last, self.known, self._seen, self._files
         entries = self._entries(directory, descriptor)
         now = time.time_ns()
         for entry in entries:
@@ -214,12 +217,15 @@ class Walk:
             path = prefix + name
             cached = last.get(path)
             try:
-                if cached is not None and cached.settled and cached.record.version in known:
+                if cached is not None and cached[1] and cached[2] in known:
                     status = entry.stat(follow_symlinks=False)
-                    if signature_of(status) == cached.signature:
-                        seen[path] = cached
-                        order.append(cached.record)
-                        files.append(cached.record)
+                    if signature_of(status) == cached[0]:
+                        lean = cached[3]
+                        if lean is None:
+                            lean = self._see_again(path, cached)
+                        else:
+                            seen[path] = cached
+                        files.append(lean)
                         continue
                 if entry.is_symlink():
                     self._see_link(path, name, descriptor, now, wanted=name.lower().endswith(suffix))
@@ -288,17 +294,24 @@ class Walk:
         else:
             self._report(path, "unreadable", "it is being written all the time")
             return
-        signature = signature_of(status)
-        version = version_of(data)
-        if cached is not None and cached.signature == signature and cached.record.version == version:
-            lean = cached.record  # the same object again: callers tell by identity that nothing changed
-        else:
-            lean = FileRecord(path, size, status.st_mtime_ns, version, None)
+        signature, version = signature_of(status), version_of(data)
         settled = now - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED_NS
-        self._seen[path] = _Seen(signature, settled, lean)
-        self._order.append(lean)
-        known = version in self.known
-        self._files.append(lean if known else FileRecord(path, size, status.st_mtime_ns, version, data))
+        # The same record again where nothing changed: callers tell so by identity.
+        lean = cached[3] if cached is not None and cached[0] == signature and cached[2] == version else None
+        self._seen[path] = seen = (signature, settled, version, lean)
+        if version in self.known:
+            self._files.append(self._see_again(path, seen))
+        else:
+            self._files.append(FileRecord(path, size, status.st_mtime_ns, version, data))
+
+    def _see_again(self, path: str, seen: _Seen) -> FileRecord:
+        """Return the record without bytes of a file, always the same one."""
+        signature, settled, version, lean = seen
+        if lean is None:
+            lean = FileRecord(path, signature[2], signature[3], version, None)
+            seen = (signature, settled, version, lean)
+        self._seen[path] = seen
+        return lean
 
     def _see_link(self, path: str, name: str, top: int, now: int, *, wanted: bool) -> None:
         try:
@@ -335,12 +348,8 @@ class Walk:
                 os.close(descriptor)
             # The status of a link does not change with its target, so a link is read every time.
             if path in self._seen:
-                seen = self._seen[path]
-                self._seen[path] = _Seen(seen.signature, False, seen.record)
+                signature, _, version, lean = self._seen[path]
+                self._seen[path] = (signature, False, version, lean)
 
     def _report(self, path: str, kind: ObstacleKind, detail: str) -> None:
         self._obstacles.append(Obstacle(path, kind, detail))
-
-
-def _identical(these: list[FileRecord], those: list[FileRecord]) -> bool:
-    return len(these) == len(those) and all(map(is_, these, those))
