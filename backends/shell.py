@@ -78,6 +78,7 @@ MAX_LOOKS: Final = 3
 """How often a snapshot asks for the files that others were writing while it read them."""
 
 MAX_REMEMBERED_TREES: Final = 16
+MAX_PATH_CHARACTERS: Final = 4095
 LOCK_PATIENCE_SECONDS: Final = 10
 _SMALL_ANSWER_BYTES: Final = 64 * 1024  # read in the event loop's thread; anything larger in a worker
 
@@ -378,6 +379,8 @@ def _lines(*lines: str) -> bytes:
 
 
 def _spell(path: str) -> str:
+    if len(path) > MAX_PATH_CHARACTERS:
+        raise UnsafePath(f"{path[:64]}... has {len(path)} characters; no system opens a path of over 4,095 bytes")
     if "\n" not in path:
         return f"p{path}"
     return "e" + "".join(f"\\0{byte:03o}" for byte in path.encode("utf-8", "surrogateescape"))

@@ -3,17 +3,35 @@
 from typing import ClassVar
 
 import pytest
-from shell_place import SHELLS, find_shell, subprocess_place
+from shell_place import find_shell, subprocess_place
 
-from agentic_memory.testing import BackendContract
+from agentic_memory.testing import BackendContract, LinkContract, WritingContract
+
+MANY = 2_000
 
 
-class TestShellBackend(BackendContract):
-    many: ClassVar = 2_000
+class ShellPlace:
+    """What the contracts here share."""
 
-    @pytest.fixture(params=[*SHELLS, "dash-text"])
-    async def place(self, request, tmp_path):
-        shell, _, text = request.param.partition("-")
-        if not find_shell(shell)[0]:
-            pytest.skip(f"there is no {shell} on this machine")
-        yield subprocess_place(shell, tmp_path, text_only=bool(text))
+    shell: ClassVar[str]
+    text_only: ClassVar[bool] = False
+    many: ClassVar = MANY
+
+    @pytest.fixture
+    async def place(self, tmp_path):
+        if not find_shell(self.shell)[0]:
+            pytest.skip(f"there is no {self.shell} on this machine")
+        return subprocess_place(self.shell, tmp_path, text_only=self.text_only)
+
+
+class TestDash(ShellPlace, BackendContract):
+    shell: ClassVar = "dash"
+
+
+class TestBusyBoxWithTextAnswers(ShellPlace, BackendContract):
+    shell: ClassVar = "busybox"
+    text_only: ClassVar = True
+
+
+class TestBash(ShellPlace, WritingContract, LinkContract):
+    shell: ClassVar = "bash"
