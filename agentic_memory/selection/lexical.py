@@ -6,7 +6,6 @@ tantivy is a binary dependency. The numbers stand in docs/recall.md.
 """
 
 import posixpath
-from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
@@ -14,20 +13,22 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from agentic_memory.selection.passages import find_headings, find_passage, split_parts
+from agentic_memory.selection.passages import count_lines, find_headings, split_parts, split_passages, widen_passage
 from agentic_memory.selection.postings import Segment, SegmentWriter, merge_segments
 from agentic_memory.selection.scoring import (
     Candidate,
     Collection,
+    Level,
     Matches,
     QueryTerm,
     Shelf,
+    add_passages,
     best_files,
     holds,
     make_collection,
     match_term,
     rarity,
-    score_units,
+    score_parts,
 )
 from agentic_memory.selection.vocabulary import Vocabulary
 from agentic_memory.selection.words import is_unspaced, query_terms
@@ -42,11 +43,15 @@ GUESS_WEIGHT: Final = 0.6
 """What a match counts that was only found by forgiving a typo, or by one character of a pair."""
 MAX_QUERY_TERMS: Final = 64
 """Of a longer query the rarest terms are searched for: the rest adds time and no aim."""
-MIN_COVERAGE: Final = 0.0
-MIN_SCORE_RATIO: Final = 0.0
+SHORTLIST: Final = 20
+SHORTLIST_RATIO: Final = 4
+"""How many files per wanted one are looked at passage by passage, and at least how many."""
+PASSAGE_WEIGHT: Final = 0.3
+"""What the best passage adds to the score of a part."""
 CLEAR_COVERAGE: Final = 0.6
 CLEAR_MARGIN: Final = 1.5
 _MERGE_RATIO: Final = 2
+_NOWHERE: Final = (-1,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,7 @@ class LexicalIndex:
         self._lock = Lock()
         self._vocabulary = Vocabulary()
         self._versions: dict[str, str] = {}
-        self._collection = Collection()
+        self._collection = make_collection([])
 
     def __len__(self) -> int:
         return len(self._versions)
@@ -105,29 +110,23 @@ class LexicalIndex:
     def search(self, query: str, *, limit: int = 5) -> list[Hit]:
         """Return the files that answer ``query``, best first; none when none is relevant enough."""
         collection = self._collection
-        found = self._match(query, collection)
+        found = self._match(query, collection.parts)
         if not found or limit < 1:
             return []
-        weights = [rarity(collection, matches) for matches in found]
-        candidates = best_files(collection, score_units(collection, found), limit)
-        total = sum(weights)
+        shortlist = best_files(
+            collection, score_parts(collection.parts, found), max(SHORTLIST, SHORTLIST_RATIO * limit)
+        )
+        closer = [match_term(collection.passages, matches.term) for matches in found]
+        candidates = add_passages(collection, shortlist, closer, PASSAGE_WEIGHT)[:limit]
+        weights = [rarity(collection.parts, matches) for matches in found]
         hits: list[Hit] = []
         for candidate in candidates:
-            has = [holds(collection, candidate, matches) for matches in found]
             covered = sum(
                 weight * matches.term.weight
-                for weight, matches, there in zip(weights, found, has, strict=True)
-                if there
+                for weight, matches in zip(weights, found, strict=True)
+                if holds(collection, candidate, matches)
             )
-            if covered / total < MIN_COVERAGE or candidate.score < MIN_SCORE_RATIO * candidates[0].score:
-                continue
-            wanted = {
-                number: weight
-                for weight, matches, there in zip(weights, found, has, strict=True)
-                if there
-                for number in matches.term.numbers
-            }
-            hits.append(self._show(collection, candidate, covered / total, wanted))
+            hits.append(_show(collection, candidate, covered / sum(weights)))
         return hits
 
     def _index(self, files: Sequence[tuple[str, "Document"]]) -> Segment:
@@ -135,54 +134,56 @@ class LexicalIndex:
         add = self._vocabulary.add_text
         for filename, document in files:
             stem, _ = posixpath.splitext(filename)
-            header = add(document.name) * NAME_WEIGHT + add(document.description) * DESCRIPTION_WEIGHT
-            header += add(f"{document.type} {stem}")
+            name, description, rest = add(document.name), add(document.description), add(f"{document.type} {stem}")
+            header = name * NAME_WEIGHT + description * DESCRIPTION_WEIGHT + rest
             body = document.body
             headings = find_headings(body)
             for part in split_parts(body, headings):
                 titles = [*part.path, *(item.title for item in headings if part.start <= item.start < part.end)]
-                emphasis = add("\n".join(titles)) * (HEADING_WEIGHT - 1) if titles else array("i")
-                writer.add_unit(header + emphasis + add(body[part.start : part.end]), start=part.start, end=part.end)
+                terms = header + add("\n".join(titles)) * (HEADING_WEIGHT - 1) if titles else header[:]
+                for start, end in split_passages(body, part, headings):
+                    own = add(body[start:end])
+                    terms += own
+                    writer.add_passage(header + own, start=start, end=end)
+                writer.finish_part(terms)
             writer.finish_file(filename, document)
         return writer.build()
 
-    def _match(self, query: str, collection: Collection) -> list[Matches]:
-        found = [
-            match_term(collection, term) for text in query_terms(query) for term in self._resolve(text, collection)
-        ]
+    def _match(self, query: str, level: Level) -> list[Matches]:
+        found = [matches for text in query_terms(query) for matches in self._match_text(text, level)]
         if len(found) > MAX_QUERY_TERMS:
             found.sort(key=lambda matches: (not matches.frequency, matches.frequency))
             del found[MAX_QUERY_TERMS:]
         return found if any(matches.frequency for matches in found) else []
 
-    def _resolve(self, text: str, collection: Collection) -> list[QueryTerm]:
-        """Return what stands for one term of the query; when no file has it, what it may have meant."""
+    def _match_text(self, text: str, level: Level) -> list[Matches]:
+        """Find one term of the query; when no file has it, what it may have meant."""
         vocabulary = self._vocabulary
         number = vocabulary.find(text)
         if is_unspaced(text) and len(text) == 1:
-            return [QueryTerm(vocabulary.find_containing(text) or (-1,), 1.0)]
+            return [match_term(level, QueryTerm(vocabulary.find_containing(text) or _NOWHERE))]
         if number is not None:
-            exact = QueryTerm((number,))
-            if match_term(collection, exact).frequency:
+            exact = match_term(level, QueryTerm((number,)))
+            if exact.frequency:
                 return [exact]
         if is_unspaced(text):
-            return [QueryTerm(vocabulary.find_containing(character) or (-1,), GUESS_WEIGHT / 2) for character in text]
-        return [QueryTerm(vocabulary.find_misspelt(text) or (-1,), GUESS_WEIGHT)]
+            guesses = [vocabulary.find_containing(character) for character in text]
+            return [match_term(level, QueryTerm(numbers or _NOWHERE, GUESS_WEIGHT / 2)) for numbers in guesses]
+        return [match_term(level, QueryTerm(vocabulary.find_misspelt(text) or _NOWHERE, GUESS_WEIGHT))]
 
-    def _show(self, collection: Collection, candidate: Candidate, coverage: float, wanted: Mapping[int, float]) -> Hit:
-        segment = collection.shelves[candidate.shelf].segment
-        document = segment.documents[candidate.file]
-        start, end = int(segment.starts[candidate.unit]), int(segment.ends[candidate.unit])
-        passage, line = find_passage(
-            document.body,
-            start,
-            end,
-            weigh=lambda text: sum(wanted[number] for number in set(self._vocabulary.read_text(text)) & wanted.keys()),
-            first_line=document.body_line,
-        )
-        if not passage:
-            passage, line = document.description or document.name, 1
-        return Hit(segment.filenames[candidate.file], candidate.score, coverage, line, passage)
+
+def _show(collection: Collection, candidate: Candidate, coverage: float) -> Hit:
+    segment = collection.shelves[candidate.shelf].segment
+    filename, document = segment.filenames[candidate.file], segment.documents[candidate.file]
+    body = document.body
+    first, last = segment.first_passage[segment.first_part[candidate.file : candidate.file + 2]].tolist()
+    starts, ends = segment.starts[first:last].tolist(), segment.ends[first:last].tolist()
+    start, end = widen_passage(list(zip(starts, ends, strict=True)), candidate.passage - first)
+    shown = body[start:end]
+    if not shown.strip():
+        return Hit(filename, candidate.score, coverage, 1, document.description or document.name)
+    start += len(shown) - len(shown.lstrip())
+    return Hit(filename, candidate.score, coverage, count_lines(body, start, first=document.body_line), shown.strip())
 
 
 def _drop_files(shelf: Shelf, filenames: set[str]) -> Shelf:

@@ -1,19 +1,21 @@
-"""Parts of a long body, and the lines of it that answer.
+"""Parts and passages of a body.
 
-A body is cut at blank lines and headings, so that each part can be ranked and shown by itself; offsets are kept, so
-that a part is always a slice of the text it came from.
+A body is cut at blank lines and headings, so that each piece can be ranked and shown by itself; only offsets are kept,
+so that a piece is always a slice of the text it came from.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 PART_CHARS: Final = 2400
-"""Size a part grows to. A body up to twice as long stays whole: see docs/recall.md for how it was chosen."""
-PASSAGE_CHARS: Final = 600
-"""Size a shown passage grows to."""
+"""Size of a part: what competes with other files. A long file must not lose by its length alone."""
+PASSAGE_CHARS: Final = 300
+"""Size of a passage: a few sentences. 150 to 1,200 were tried, see docs/recall.md."""
+SHOWN_CHARS: Final = 600
+"""Size up to which a passage is shown with its neighbours."""
 
 _MARKED_LINE: Final = re.compile(
     r"^ {0,3}(?:(?P<fence>`{3,}|~{3,})|(?P<level>#{1,6})[ \t]+(?P<title>[^\r\n]+))", re.MULTILINE
@@ -57,25 +59,31 @@ def find_headings(body: str) -> list[Heading]:
     return headings
 
 
-def split_parts(body: str, headings: Sequence[Heading], *, size: int = PART_CHARS) -> list[Part]:
-    """Cut ``body`` into parts of about ``size`` characters at headings and blank lines, else at line ends."""
-    if len(body) <= 2 * size:
-        return [Part(0, len(body))]
-    cuts = [0]
-    for start, end in _blocks(body, headings, size):
-        if end - cuts[-1] > size and start > cuts[-1]:
-            cuts.append(start)
-    cuts.append(len(body))
-    paths = _paths(headings, cuts)
-    return [Part(start, end, path) for start, end, path in zip(cuts, cuts[1:], paths, strict=False) if start < end]
+def split_parts(body: str, headings: Sequence[Heading]) -> list[Part]:
+    """Cut ``body`` into parts at headings and blank lines, else at line ends; a body of usual length is one part."""
+    cuts = _cut(body, 0, len(body), headings, PART_CHARS)
+    paths = _paths(headings, cuts) if len(cuts) > 2 else [()]
+    return [Part(start, end, path) for (start, end), path in zip(pairwise(cuts), paths, strict=False)]
 
 
-def _blocks(body: str, headings: Sequence[Heading], size: int) -> Iterator[tuple[int, int]]:
-    edges = sorted(
-        {0, *(gap.end() for gap in _BLANK.finditer(body)), *(heading.start for heading in headings), len(body)}
-    )
-    for start, end in pairwise(edges):
-        yield from _pieces(body, start, end, size)
+def split_passages(body: str, part: Part, headings: Sequence[Heading]) -> list[tuple[int, int]]:
+    """Cut a part into passages by the same rule; the offsets are into ``body``."""
+    return list(pairwise(_cut(body, part.start, part.end, headings, PASSAGE_CHARS)))
+
+
+def _cut(body: str, start: int, end: int, headings: Sequence[Heading], size: int) -> list[int]:
+    """Return where pieces of about ``size`` characters begin, and the end. Up to twice the size is not cut."""
+    if end - start <= 2 * size:
+        return [start, end]
+    inner = {gap.end() for gap in _BLANK.finditer(body, start, end)}
+    inner.update(heading.start for heading in headings if start < heading.start < end)
+    cuts = [start]
+    for left, right in pairwise(sorted({start, *inner, end})):
+        for piece_start, piece_end in _pieces(body, left, right, size):
+            if piece_end - cuts[-1] > size and piece_start > cuts[-1]:
+                cuts.append(piece_start)
+    cuts.append(end)
+    return cuts
 
 
 def _pieces(body: str, start: int, end: int, size: int) -> Iterator[tuple[int, int]]:
@@ -107,35 +115,14 @@ def _paths(headings: Sequence[Heading], cuts: Sequence[int]) -> list[tuple[str, 
     return paths
 
 
-def find_passage(
-    body: str, start: int, end: int, *, weigh: Callable[[str], float], first_line: int = 1
-) -> tuple[str, int]:
-    """Return the best lines of ``body[start:end]`` by ``weigh``, and the line number they begin at.
-
-    The lines are whole unless one alone is longer than a passage may be.
-
-    Args:
-        body: The text.
-        start: Where to look, as an offset.
-        end: Where to stop.
-        weigh: Says of a piece of text how well it answers.
-        first_line: The number of the body's first line.
-    """
-    blocks = [block for block in _blocks(body[start:end], (), PASSAGE_CHARS) if block[0] < block[1]]
-    if not blocks:
-        return "", first_line
-    text = body[start:end]
-    weights = [weigh(text[left:right]) for left, right in blocks] if len(text) > PASSAGE_CHARS else [0.0] * len(blocks)
-    first = last = max(range(len(blocks)), key=weights.__getitem__)
-    # Neighbours come along while they fit: what follows first, since an answer tends to go on.
-    while last + 1 < len(blocks) and blocks[last + 1][1] - blocks[first][0] <= PASSAGE_CHARS:
+def widen_passage(passages: Sequence[tuple[int, int]], at: int) -> tuple[int, int]:
+    """Return the slice of ``passages[at]`` and its neighbours while they fit: what follows first, then what leads up."""
+    first = last = at
+    while last + 1 < len(passages) and passages[last + 1][1] - passages[first][0] <= SHOWN_CHARS:
         last += 1
-    while first and blocks[last][1] - blocks[first - 1][0] <= PASSAGE_CHARS:
+    while first and passages[last][1] - passages[first - 1][0] <= SHOWN_CHARS:
         first -= 1
-    left, right = blocks[first][0], blocks[last][1]
-    shown = text[left:right]
-    left += len(shown) - len(shown.lstrip())
-    return shown.strip(), count_lines(body, start + left, first=first_line)
+    return passages[first][0], passages[last][1]
 
 
 def count_lines(body: str, offset: int, *, first: int = 1) -> int:

@@ -1,4 +1,4 @@
-"""Segments: immutable blocks of postings in numpy arrays, built, merged and scored.
+"""Segments: immutable blocks of postings in numpy arrays, built once and merged.
 
 A memory of 100,000 files must answer in milliseconds beside an event loop, so the work per query is a few array
 operations per term. Segments never change once built: a search needs no lock, and an update adds a small segment
@@ -18,97 +18,117 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
+Counts = NDArray[np.uint16]
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
-_EMPTY_INTS: Final[Ints] = np.empty(0, np.int32)
-_EMPTY_FLOATS: Final[Floats] = np.empty(0, np.float32)
+MAX_COUNT: Final = np.iinfo(np.uint16).max
+_EMPTY_ROWS: Final[Ints] = np.empty(0, np.int32)
+_EMPTY_COUNTS: Final[Counts] = np.empty(0, np.uint16)
+_ROW_BITS: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """Which rows (parts or passages) have which terms.
+
+    Attributes:
+        lengths: By row: number of terms.
+        terms: Sorted distinct term numbers.
+        offsets: By position in ``terms``, and one more at the end: where its postings start.
+        rows: Row numbers, ascending within a term.
+        counts: How often the row has the term.
+    """
+
+    lengths: Ints
+    terms: Ints
+    offsets: Longs
+    rows: Ints
+    counts: Counts
+
+    def find(self, term: int) -> tuple[Ints, Counts]:
+        """Return the rows that have ``term``, and how often each has it."""
+        at = int(np.searchsorted(self.terms, term))
+        if at == len(self.terms) or self.terms[at] != term:
+            return _EMPTY_ROWS, _EMPTY_COUNTS
+        start, end = int(self.offsets[at]), int(self.offsets[at + 1])
+        return self.rows[start:end], self.counts[start:end]
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Postings of some files.
+    """The postings of some files, at two levels.
 
-    A *unit* is what is ranked: a whole file, or one part of a long one. The units of a file follow each other.
+    A file has parts, a part has passages; those of one file, or one part, follow each other.
 
     Attributes:
         filenames, documents: By file number.
-        first_unit: By file number, and one more at the end: where a file's units start.
-        file_of: By unit: the file number.
-        starts, ends: By unit: the slice of the document's body.
-        lengths: By unit: number of terms, weighted as they were indexed.
-        terms: Sorted distinct term numbers.
-        offsets: By position in ``terms``, and one more at the end: where its postings start.
-        units, counts: The postings: unit numbers (ascending per term) and weighted term frequencies.
+        first_part: By file number, and one more at the end.
+        file_of: By part: its file number.
+        first_passage: By part, and one more at the end.
+        starts, ends: By passage: its slice of the document's body.
+        parts, passages: The postings.
     """
 
     filenames: tuple[str, ...]
     documents: tuple["Document", ...]
-    first_unit: Ints
+    first_part: Ints
     file_of: Ints
+    first_passage: Ints
     starts: Ints
     ends: Ints
-    lengths: Ints
-    terms: Ints
-    offsets: Longs
-    units: Ints
-    counts: Floats
-
-    def postings(self, term: int) -> tuple[Ints, Floats]:
-        """Return the units that have ``term`` and how often."""
-        at = int(np.searchsorted(self.terms, term))
-        if at == len(self.terms) or self.terms[at] != term:
-            return _EMPTY_INTS, _EMPTY_FLOATS
-        start, end = int(self.offsets[at]), int(self.offsets[at + 1])
-        return self.units[start:end], self.counts[start:end]
+    parts: Postings
+    passages: Postings
 
 
 class SegmentWriter:
-    """Collects units and turns them into a segment."""
+    """Collects files and turns them into a segment. Passages first, then their part, then the file."""
 
     def __init__(self) -> None:
         self._filenames: list[str] = []
         self._documents: list[Document] = []
-        self._first_unit = array("i", [0])
+        self._first_part = array("i", [0])
         self._file_of = array("i")
+        self._first_passage = array("i", [0])
         self._starts = array("i")
         self._ends = array("i")
-        self._lengths = array("i")
-        self._tokens = array("i")
+        self._part_lengths = array("i")
+        self._part_terms = array("i")
+        self._passage_lengths = array("i")
+        self._passage_terms = array("i")
 
-    def add_unit(self, terms: "array[int]", *, start: int, end: int) -> None:
-        """Add one unit of the file that ``finish_file`` closes."""
-        self._file_of.append(len(self._filenames))
+    def add_passage(self, terms: "array[int]", *, start: int, end: int) -> None:
+        """Add one passage of the part that ``finish_part`` closes."""
         self._starts.append(start)
         self._ends.append(end)
-        self._lengths.append(len(terms))
-        self._tokens.extend(terms)
+        self._passage_lengths.append(len(terms))
+        self._passage_terms.extend(terms)
+
+    def finish_part(self, terms: "array[int]") -> None:
+        """Say what the part has; its passages are those added since the last part."""
+        self._file_of.append(len(self._filenames))
+        self._first_passage.append(len(self._starts))
+        self._part_lengths.append(len(terms))
+        self._part_terms.extend(terms)
 
     def finish_file(self, filename: str, document: "Document") -> None:
-        """Say whose units the last ones were."""
+        """Say whose parts the last ones were."""
         self._filenames.append(filename)
         self._documents.append(document)
-        self._first_unit.append(len(self._file_of))
+        self._first_part.append(len(self._file_of))
 
     def build(self) -> Segment:
         """Return the segment."""
-        lengths = _as_array(self._lengths)
-        units = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
-        keys = (_as_array(self._tokens).astype(np.int64) << 32) | units
-        keys, counts = np.unique(keys, return_counts=True)
-        terms, offsets = _group(keys >> 32)
         return Segment(
             filenames=tuple(self._filenames),
             documents=tuple(self._documents),
-            first_unit=_as_array(self._first_unit),
+            first_part=_as_array(self._first_part),
             file_of=_as_array(self._file_of),
+            first_passage=_as_array(self._first_passage),
             starts=_as_array(self._starts),
             ends=_as_array(self._ends),
-            lengths=lengths,
-            terms=terms,
-            offsets=offsets,
-            units=(keys & 0xFFFFFFFF).astype(np.int32),
-            counts=counts.astype(np.float32),
+            parts=_count(self._part_lengths, self._part_terms),
+            passages=_count(self._passage_lengths, self._passage_terms),
         )
 
 
@@ -116,53 +136,71 @@ def _as_array(values: "array[int]") -> Ints:
     return np.array(values, dtype=np.int32)
 
 
-def _group(sorted_terms: Longs) -> tuple[Ints, Longs]:
-    """Return the distinct values and where each begins, plus the end."""
-    if not len(sorted_terms):
-        return _EMPTY_INTS, np.zeros(1, np.int64)
-    starts = np.flatnonzero(np.r_[True, sorted_terms[1:] != sorted_terms[:-1]])
-    return sorted_terms[starts].astype(np.int32), np.r_[starts, len(sorted_terms)].astype(np.int64)
+def _count(row_lengths: "array[int]", row_terms: "array[int]") -> Postings:
+    lengths = _as_array(row_lengths)
+    rows = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
+    keys, counts = np.unique((_as_array(row_terms).astype(np.int64) << _ROW_BITS) | rows, return_counts=True)
+    return _group(lengths, keys, np.minimum(counts, MAX_COUNT).astype(np.uint16))
+
+
+def _group(lengths: Ints, keys: Longs, counts: Counts) -> Postings:
+    """Make postings of sorted keys: term number above, row number below."""
+    of_key = keys >> _ROW_BITS
+    starts = np.flatnonzero(np.diff(of_key, prepend=-1))
+    return Postings(
+        lengths=lengths,
+        terms=of_key[starts].astype(np.int32),
+        offsets=np.append(starts, len(keys)).astype(np.int64),
+        rows=(keys & ((1 << _ROW_BITS) - 1)).astype(np.int32),
+        counts=counts,
+    )
 
 
 def merge_segments(segments: Sequence[Segment], alive: Sequence[Flags]) -> Segment:
     """Return one segment of the files that are ``alive`` (by segment, by file number)."""
+    parts = [living[segment.file_of] for segment, living in zip(segments, alive, strict=True)]
+    passages = [
+        np.repeat(living, np.diff(segment.first_passage)) for segment, living in zip(segments, parts, strict=True)
+    ]
     filenames: list[str] = []
     documents: list[Document] = []
-    columns: dict[str, list[NDArray[np.generic]]] = {
-        name: [] for name in ("file", "start", "end", "length", "key", "count")
-    }
-    units_before = 0
     for segment, living in zip(segments, alive, strict=True):
-        new_file = np.cumsum(living, dtype=np.int32) - 1 + len(filenames)
-        living_units = living[segment.file_of]
-        new_unit = np.cumsum(living_units, dtype=np.int64) - 1 + units_before
-        columns["file"].append(new_file[segment.file_of][living_units])
-        columns["start"].append(segment.starts[living_units])
-        columns["end"].append(segment.ends[living_units])
-        columns["length"].append(segment.lengths[living_units])
-        kept = living_units[segment.units]
-        terms = np.repeat(segment.terms.astype(np.int64), np.diff(segment.offsets))
-        columns["key"].append(((terms << 32) | new_unit[segment.units])[kept])
-        columns["count"].append(segment.counts[kept])
         numbers = np.flatnonzero(living).tolist()
         filenames.extend(segment.filenames[number] for number in numbers)
         documents.extend(segment.documents[number] for number in numbers)
-        units_before += int(living_units.sum())
-    joined = {name: np.concatenate(parts) for name, parts in columns.items()}
-    order = np.argsort(joined["key"], kind="stable")
-    keys = joined["key"][order]
-    distinct, offsets = _group(keys >> 32)
-    file_of = joined["file"].astype(np.int32)
+    parts_per_file = _keep([np.diff(segment.first_part) for segment in segments], alive)
     return Segment(
         filenames=tuple(filenames),
         documents=tuple(documents),
-        first_unit=np.searchsorted(file_of, np.arange(len(filenames) + 1)).astype(np.int32),
-        file_of=file_of,
-        starts=joined["start"].astype(np.int32),
-        ends=joined["end"].astype(np.int32),
-        lengths=joined["length"].astype(np.int32),
-        terms=distinct,
-        offsets=offsets,
-        units=(keys & 0xFFFFFFFF).astype(np.int32),
-        counts=joined["count"][order].astype(np.float32),
+        first_part=_running_total(parts_per_file),
+        file_of=np.repeat(np.arange(len(filenames), dtype=np.int32), parts_per_file),
+        first_passage=_running_total(_keep([np.diff(segment.first_passage) for segment in segments], parts)),
+        starts=_keep([segment.starts for segment in segments], passages),
+        ends=_keep([segment.ends for segment in segments], passages),
+        parts=_merge_postings([segment.parts for segment in segments], parts),
+        passages=_merge_postings([segment.passages for segment in segments], passages),
     )
+
+
+def _keep(columns: Sequence[Ints], alive: Sequence[Flags]) -> Ints:
+    return np.concatenate([column[living] for column, living in zip(columns, alive, strict=True)]).astype(np.int32)
+
+
+def _running_total(sizes: Ints) -> Ints:
+    return np.append(0, np.cumsum(sizes)).astype(np.int32)
+
+
+def _merge_postings(postings: Sequence[Postings], alive: Sequence[Flags]) -> Postings:
+    keys: list[Longs] = []
+    counts: list[Counts] = []
+    before = 0
+    for block, living in zip(postings, alive, strict=True):
+        renumbered = np.cumsum(living, dtype=np.int64) - 1 + before
+        kept = living[block.rows]
+        terms = np.repeat(block.terms.astype(np.int64), np.diff(block.offsets))
+        keys.append(((terms << _ROW_BITS) | renumbered[block.rows])[kept])
+        counts.append(block.counts[kept])
+        before += int(np.count_nonzero(living))
+    joined = np.concatenate(keys)
+    order = np.argsort(joined, kind="stable")  # the blocks are sorted runs: a stable sort only has to merge them
+    return _group(_keep([block.lengths for block in postings], alive), joined[order], np.concatenate(counts)[order])

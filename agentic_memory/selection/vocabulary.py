@@ -6,25 +6,31 @@ from itertools import chain
 from string import ascii_lowercase
 from typing import Final
 
-from agentic_memory.selection.words import chunk_terms, fold, is_unspaced, split_chunks
+from agentic_memory.selection.words import chunk_terms, fold, is_unspaced, split_chunks, split_spaced
 
 MIN_TYPO_CHARS: Final = 5
 """A shorter unknown word has too many neighbours to guess which one was meant."""
 
+MAX_KEPT_CHARS: Final = 24
+"""A longer piece (a clause of Chinese, a URL) hardly comes twice."""
+MAX_KEPT_PIECES: Final = 200_000
+"""About 30 MB."""
 
-class _ChunkNumbers(dict[str, tuple[int, ...]]):
-    """Chunk to term numbers, worked out once per distinct chunk, so that indexing runs at the speed of ``map``."""
+
+class _PieceNumbers(dict[str, tuple[int, ...]]):
+    """Piece of text to term numbers, kept for the pieces that come again, so that indexing runs at the speed of ``map``."""
 
     def __init__(self, numbers: dict[str, int], pairs: dict[str, list[int]]) -> None:
         super().__init__()
         self._numbers = numbers
         self._pairs = pairs
 
-    def __missing__(self, chunk: str) -> tuple[int, ...]:
-        terms = chunk_terms(chunk)
-        found = tuple(self._number(term) for term in terms)
-        if not is_unspaced(chunk):  # an unspaced run is a whole clause: it hardly comes twice
-            self[chunk] = found
+    def __missing__(self, piece: str) -> tuple[int, ...]:
+        found = tuple(self._number(term) for chunk in split_chunks(piece) for term in chunk_terms(chunk))
+        if len(piece) <= MAX_KEPT_CHARS:
+            if len(self) >= MAX_KEPT_PIECES:
+                self.clear()
+            self[piece] = found
         return found
 
     def _number(self, term: str) -> int:
@@ -43,23 +49,15 @@ class Vocabulary:
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
         self._pairs: dict[str, list[int]] = {}
-        self._chunks = _ChunkNumbers(self._numbers, self._pairs)
+        self._pieces = _PieceNumbers(self._numbers, self._pairs)
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def add_text(self, text: str) -> "array[int]":
         """Return the term numbers of ``text`` in order, numbering new terms."""
-        chunks = split_chunks(fold(text))
-        return array("i", chain.from_iterable(map(self._chunks.__getitem__, chunks)))
-
-    def read_text(self, text: str) -> Iterator[int]:
-        """Yield the known term numbers of ``text``, changing nothing."""
-        for chunk in split_chunks(fold(text)):
-            numbers = self._chunks.get(chunk)
-            if numbers is None:
-                numbers = tuple(self._numbers.get(term, -1) for term in chunk_terms(chunk))
-            yield from numbers
+        pieces = split_spaced(fold(text))
+        return array("i", list(chain.from_iterable(map(self._pieces.__getitem__, pieces))))
 
     def find(self, term: str) -> int | None:
         """Return the number of ``term``, or None when no file ever had it."""

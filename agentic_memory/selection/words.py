@@ -25,13 +25,16 @@ UNSPACED: Final = (
     "\uac00-\ud7af"  # Hangul syllables
     "\U00020000-\U0003ffff"  # Han, supplementary planes
 )
-_NUMBER: Final = r"[vV]?\d+(?:[.:/\-]\d+)+(?!\w)"
-_ASCII_CHUNK: Final = re.compile(rf"{_NUMBER}|[A-Za-z0-9_]+")
-_CHUNK: Final = re.compile(rf"{_NUMBER}|[{UNSPACED}]+|[^\W{UNSPACED}]+")
+# A number goes on over one joint: a version, a date, a time of day. Tried only after a digit, hence the look-behind.
+_JOINED: Final = r"(?:(?<=[0-9])[.:/\-][0-9]+)*"
+_ASCII_CHUNK: Final = re.compile(rf"[A-Za-z0-9_]+{_JOINED}")
+_CHUNK: Final = re.compile(rf"[{UNSPACED}]+|[^\W{UNSPACED}]+{_JOINED}")
+_ASCII_PUNCTUATION: Final = {code: " " for code in range(128) if not chr(code).isalnum() and chr(code) not in "_.:/-"}
 _STARTS_UNSPACED: Final = re.compile(rf"[{UNSPACED}]")
 _ACCENTED: Final = re.compile("[\u00c0-\u024f\u0370-\u052f\u1e00-\u1fff\u0300-\u036f]")
 _COMBINING: Final = re.compile("[\u0300-\u036f]+")
 _UNDECOMPOSED: Final = str.maketrans({"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "æ": "ae", "œ": "oe"})
+_JOINT: Final = re.compile(r"[.:/\-]")
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\dA-Za-z_]+")
 
 
@@ -51,6 +54,11 @@ def split_chunks(text: str) -> list[str]:
     return (_ASCII_CHUNK if text.isascii() else _CHUNK).findall(text)
 
 
+def split_spaced(text: str) -> list[str]:
+    """Return folded ``text`` in pieces that no chunk reaches across: rough, and several times as fast as chunks."""
+    return (text.translate(_ASCII_PUNCTUATION) if text.isascii() else text).split()
+
+
 def is_unspaced(chunk: str) -> bool:
     """Tell whether ``chunk`` is of a script without spaces between words."""
     return _STARTS_UNSPACED.match(chunk) is not None
@@ -66,7 +74,7 @@ def chunk_terms(chunk: str) -> list[str]:
     if is_unspaced(chunk):
         return pair_up(chunk)
     chunk = chunk[:MAX_WORD_CHARS]
-    if "0" <= chunk[-1] <= "9" and not chunk.isalnum() and "_" not in chunk:
+    if not chunk.isalnum() and _JOINT.search(chunk):
         return _number_terms(chunk)
     whole = chunk.casefold()
     parts = _PART.findall(chunk)
@@ -78,7 +86,7 @@ def chunk_terms(chunk: str) -> list[str]:
 def _number_terms(chunk: str) -> list[str]:
     # A date or version is one term, and its longer parts too: "2024" finds 2024-05-01.
     whole = chunk.lstrip("vV")
-    return [whole, *(part for part in re.split(r"[.:/\-]", whole) if len(part) > 1)]
+    return [whole, *(part for part in _JOINT.split(whole) if len(part) > 1)]
 
 
 @lru_cache(maxsize=256)
