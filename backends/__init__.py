@@ -1,6 +1,8 @@
 """Where bytes live: one seam, and the places that keep its promises."""
 
+from agentic_memory.backends.adapt import adapt
 from agentic_memory.backends.base import Backend
+from agentic_memory.backends.docker import DockerBackend
 from agentic_memory.backends.e2b import E2BBackend
 from agentic_memory.backends.local import LocalBackend
 from agentic_memory.backends.memory import InMemoryBackend
@@ -23,6 +25,7 @@ __all__ = [
     "Backend",
     "Change",
     "Delete",
+    "DockerBackend",
     "E2BBackend",
     "FileRecord",
     "InMemoryBackend",
@@ -31,5 +34,6 @@ __all__ = [
     "Obstacle",
     "Put",
     "Tree",
+    "adapt",
     "version_of",
 ]
