@@ -11,8 +11,10 @@ Owner, group and mode come out as for the container's own user, because its own 
 system that is read-only does not matter where the memory lies in a volume, since nothing is written elsewhere.
 
 Stopped, paused or removed containers, a daemon that is gone, a PID limit and a working directory that is missing are
-``BackendUnavailable``, told within ``timeout`` and mostly at once. A writing script waits for a last word after it was
-heard to be alive, so a call given up on a paused container does not write when the container is unpaused.
+``BackendUnavailable``, told within ``timeout`` and mostly at once. A writing script asks for a last word when all is
+prepared, so a call that was given up on a paused container does not write when the container is unpaused. Only when the
+connection breaks after that word, within the few milliseconds of the renames, is it open whether the change happened;
+the error says so.
 """
 
 from collections.abc import Collection, Hashable

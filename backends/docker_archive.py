@@ -133,9 +133,8 @@ class _Walk:
             for path in sorted(self.members):
                 if path == "." or any(path.startswith(f"{above}/") for above in closed):
                     continue
-                if posixpath.basename(path).startswith(".") and not self.hidden:
-                    closed.append(path)
-                elif not self._see(path, self.members[path]):
+                invisible = posixpath.basename(path).startswith(".") and not self.hidden
+                if invisible or not self._see(path, self.members[path]):
                     closed.append(path)
         except tarfile.TarError as exc:
             raise BackendUnavailable(f"{self.root}: the archive was cut off") from exc
@@ -160,19 +159,21 @@ class _Walk:
         real: tarfile.TarInfo | ObstacleKind = self._follow(path, member) if member.issym() else member
         if isinstance(real, str):
             if wanted or real == "outside":
-                self.obstacles.append(Obstacle(path, real))
+                self._report(path, real)
         elif real.isdir():
             if wanted and self.suffix:
-                self.obstacles.append(Obstacle(path, "directory"))
+                self._report(path, "directory")
                 return False
+        elif wanted and not (real.isfile() or real.islnk()):
+            self._report(path, "special")
+        elif wanted and real.size > self.max_bytes:
+            self._report(path, "too_large", f"{real.size} bytes, over the limit of {self.max_bytes}")
         elif wanted:
-            if not (real.isfile() or real.islnk()):
-                self.obstacles.append(Obstacle(path, "special"))
-            elif real.size > self.max_bytes:
-                self.obstacles.append(Obstacle(path, "too_large", f"{real.size} bytes"))
-            else:
-                self.files.append(_record(self.tar, real, path, known=self.known))
+            self.files.append(_record(self.tar, real, path, known=self.known))
         return True
+
+    def _report(self, path: str, kind: ObstacleKind, detail: str = "") -> None:
+        self.obstacles.append(Obstacle(path, kind, detail))
 
     def _follow(self, path: str, member: tarfile.TarInfo) -> "tarfile.TarInfo | ObstacleKind":
         for _ in range(_MAX_LINKS):

@@ -52,7 +52,7 @@ class Shell:
         return self._exec.idle
 
     def call(self, script: str, request: bytes, *, asks: bool, seconds: float) -> bytes:
-        """Run one script; with ``asks`` it gets its last word only after it was heard to be alive.
+        """Run one script; with ``asks`` it gets its last word when it says that all is prepared.
 
         Raises:
             BrokenOffError: it ended; whether the script took effect is open, unless it never got its last word.
@@ -65,13 +65,18 @@ class Shell:
             self._defined.add(name)
         nonce = request[: request.index(b"\n")]
         self._exec.send(b"call %s %s %d %d\n%s" % (name.encode(), nonce, len(request), asks, request))
-        if asks:
-            try:
-                self._exec.read(b"\n%s R\n" % nonce)
-            except BrokenOffError as exc:
-                raise NeverBegunError(str(exc)) from exc
+        over = b"\n%s Z\n" % nonce
+        if not asks:
+            return self._exec.read(over)
+        ready = b"\n%s R\n" % nonce
+        try:
+            answer = self._exec.read(ready, over)
+            if answer.endswith(over):
+                return answer
             self._exec.send(b"go %s\n" % nonce)
-        return self._exec.read(b"\n%s Z\n" % nonce)
+        except BrokenOffError as exc:
+            raise NeverBegunError(str(exc)) from exc
+        return answer.removesuffix(ready) + self._exec.read(over)
 
     def close(self) -> None:
         """Hang up; the shell ends."""
@@ -105,7 +110,11 @@ class Shells:
                 answer = shell.call(script, request, asks=changes, seconds=seconds)
                 sound = True
             except BrokenOffError as exc:
-                if attempt or (changes and not isinstance(exc, NeverBegunError)):
+                if changes and not isinstance(exc, NeverBegunError):
+                    raise BackendUnavailable(
+                        f"{exc}; it was about to write, so look whether the change happened before repeating it"
+                    ) from exc
+                if attempt:
                     check_running(self._client, self._container)
                     raise
             else:

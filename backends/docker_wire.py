@@ -3,6 +3,7 @@
 Blocking code: it runs in worker threads only.
 """
 
+import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from agentic_memory.errors import AgenticMemoryError, BackendUnavailable
 
 if TYPE_CHECKING:
-    import socket
-
     from docker import DockerClient
 
+DEFAULT_HOST: Final = "unix:///var/run/docker.sock"
 _FRAME: Final = struct.Struct(">BxxxL")
 _STDOUT: Final = 1
 _LOOK_SECONDS: Final = 0.5
@@ -38,10 +38,17 @@ def connect(base_url: str | None, seconds: float) -> "DockerClient":
         import docker
     except ImportError as exc:
         raise ImportError('DockerBackend needs the docker SDK: pip install "agentic-memory[docker]"') from exc
-    with mapped("the Docker daemon"):
-        if base_url is None:
-            return docker.from_env(timeout=max(1, round(seconds)))
-        return docker.DockerClient(base_url=base_url, timeout=max(1, round(seconds)))
+    with mapped("this backend"):
+        options = {"base_url": base_url} if base_url else docker.utils.kwargs_from_env()
+        _knock(options.get("base_url") or DEFAULT_HOST)
+        return docker.DockerClient(**options, timeout=max(1, round(seconds)))
+
+
+def _knock(host: str) -> None:
+    """Raise ``OSError`` when no daemon listens at a local ``host``: the SDK would leave its socket open then."""
+    if host.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX) as door:
+            door.connect("/" + host.removeprefix("unix://").lstrip("/"))
 
 
 @contextmanager
@@ -61,7 +68,7 @@ def mapped(what: str) -> Iterator[None]:
         if isinstance(exc, APIError):
             raise BackendUnavailable(f"{what} does not answer: {exc.explanation or exc}") from exc
         if isinstance(exc, (DockerException, RequestException, HTTPError, OSError)):
-            raise BackendUnavailable(f"the Docker daemon cannot be reached for {what}: {exc}") from exc
+            raise BackendUnavailable(f"the Docker daemon cannot be reached for {what}: {exc}; is it running?") from exc
         raise
 
 
@@ -103,8 +110,6 @@ class Exec:
 
     def send(self, data: bytes, *, last: bool = False) -> None:
         """Write to its standard input; ``last`` closes it."""
-        import socket
-
         left = memoryview(data)
         while left:
             left = left[self._waiting(self._socket.send, left[:_CHUNK_BYTES]) :]
@@ -112,13 +117,17 @@ class Exec:
             with suppress(OSError):  # it may have ended already, with all that it had to say on the way
                 self._socket.shutdown(socket.SHUT_WR)
 
-    def read(self, end: bytes = b"") -> bytes:
-        """Return what it prints up to and with ``end``, or to its end; ``BrokenOffError`` when ``end`` does not come."""
+    def read(self, *ends: bytes) -> bytes:
+        """Return what it prints up to and with one of ``ends``, or to its end when there are none.
+
+        Raises:
+            BrokenOffError: none of ``ends`` came.
+        """
         printed = bytearray()
-        while not end or not printed.endswith(end):
+        while not ends or not printed.endswith(ends):
             piece = self._next_piece()
             if piece is None:
-                if end:
+                if ends:
                     raise BrokenOffError(
                         f"container {self._container}: the shell ended without an answer{self._said(printed)}"
                     )
@@ -126,7 +135,7 @@ class Exec:
             printed += piece
         return bytes(printed)
 
-    def _said(self, printed: bytes) -> str:
+    def _said(self, printed: bytearray) -> str:
         said = (self.complaints or printed[:_KEPT_COMPLAINTS_BYTES]).decode("utf-8", "replace").strip()
         return f" ({said})" if said else ""
 
@@ -139,8 +148,9 @@ class Exec:
     def close(self) -> None:
         """Hang up. Its standard input ends, and what reads from there ends with it."""
         for held in (self._socket, self._held, getattr(self._held, "_response", None)):
-            with suppress(Exception):
-                held.close()
+            if held is not None:
+                with suppress(Exception):
+                    held.close()
 
     def _next_piece(self) -> bytes | None:
         """Return the next piece of standard output, None at its end."""

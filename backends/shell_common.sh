@@ -188,11 +188,6 @@ emit() {
 # answer COMMAND: run it between the two sentinels, as text where the way back is text only.
 answer() {
     take && nonce=$line && take && encoding=$line && take_path && workdir=$value || exit 64
-    # In a shell that serves many calls (shell_loop.sh) a writer waits here for the last word.
-    if [ "${agentic_memory_go:-}" = 1 ]; then
-        printf '\n%s R\n' "$nonce"
-        IFS= read -r line <&5 && [ "$line" = "go $nonce" ] || exit 75
-    fi
     if [ "$encoding" = base64 ]; then
         between "$1" | base64
     else

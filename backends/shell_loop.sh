@@ -1,7 +1,6 @@
 # One shell for many calls. Commands come on standard input: "define NAME LENGTH" with a script's text, and
 # "call NAME NONCE LENGTH GO" with a request. After each call a line with the nonce tells that it is over, also when the
-# script died on the way. With GO the script waits for a last word before it does anything: whoever stopped listening,
-# or was stopped, in between has then changed nothing.
+# script died on the way. With GO the script asks for a last word, on the same input, before it changes anything.
 exec 5<&0
 IFS=' '
 while read -r word name rest; do

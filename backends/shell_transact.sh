@@ -180,6 +180,14 @@ unlock() {
 
 # ------------------------------------------------------------------------------------------------------------- changing
 
+# await_word: in a shell that serves many calls (shell_loop.sh) the caller says once more that it wants this, when all
+# is prepared. One that gave up meanwhile, say because the container was paused, hung up: then nothing is written.
+await_word() {
+    [ "${agentic_memory_go:-}" = 1 ] || return 0
+    printf '\n%s R\n' "$nonce"
+    IFS= read -r line <&5 && [ "$line" = "go $nonce" ]
+}
+
 # holds FULL EXPECTED SIDE: whether the precondition holds; else the conflict is told, with the side (0 a change's path,
 # 1 a move's target) that it is about.
 holds() {
@@ -366,7 +374,7 @@ serve_transact() {
     mades=0 got=0 done=0 ended=0
     # Whoever asked may go away; what has begun is finished or undone.
     trap '' HUP INT TERM PIPE
-    read_changes && stage && name_self && lock_all && check && {
+    read_changes && stage && name_self && lock_all && check && await_word && {
         if apply; then
             settle
             ended=1

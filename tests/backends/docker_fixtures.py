@@ -55,8 +55,15 @@ def start_container(docker_client: docker.DockerClient) -> Iterator[NewContainer
     yield from _starter(docker_client)
 
 
-@pytest.fixture(scope="module", params=list(IMAGES))
-def container(request: pytest.FixtureRequest, docker_client: docker.DockerClient) -> Iterator[Container]:
-    """A container for the whole module, on each userland."""
+@pytest.fixture(scope="module")
+def busybox(docker_client: docker.DockerClient) -> Iterator[Container]:
+    """A container for the whole module, with BusyBox as its userland."""
     for start in _starter(docker_client):
-        yield start(request.param)
+        yield start("busybox")
+
+
+@pytest.fixture(scope="module")
+def debian(docker_client: docker.DockerClient) -> Iterator[Container]:
+    """A container for the whole module, with a Debian userland."""
+    for start in _starter(docker_client):
+        yield start("debian")
