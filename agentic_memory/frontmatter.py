@@ -8,17 +8,20 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import yaml
 from frontmatter.default_handlers import YAMLHandler
 
 from agentic_memory.lines import each_line, split_lines, strip_ending
 
-try:
+if TYPE_CHECKING:
     from yaml import CBaseLoader as BaseLoader
-except ImportError:  # PyYAML without libyaml: slower, and stricter about tabs; the same values
-    from yaml import BaseLoader  # type: ignore[assignment]
+else:
+    try:
+        from yaml import CBaseLoader as BaseLoader
+    except ImportError:  # PyYAML without libyaml: slower, and stricter about tabs; the same values
+        from yaml import BaseLoader
 
 MAX_YAML_CHARS: Final = 64 * 1024
 """Longer blocks are read line by line without YAML."""
@@ -149,9 +152,10 @@ class _FieldLoader(BaseLoader):
             yield Field(key.value, "", "collection", start, end if value.flow_style else start, line, parent)
 
     def _skip_collection(self) -> int:
-        depth = 1
+        depth, end = 1, 0
         while depth:
             event = self._next()
+            end = event.end_mark.index
             _check_node(event)
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
@@ -159,7 +163,7 @@ class _FieldLoader(BaseLoader):
                     raise _Refused(f"more than {MAX_DEPTH} levels")
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
-        return int(event.end_mark.index)
+        return end
 
 
 _HANDLER: Final = YAMLHandler()
