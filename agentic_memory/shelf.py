@@ -35,6 +35,7 @@ class Snapshot:
         documents: Memory file name -> (record, document), sorted by name.
         index_record: MEMORY.md as a file, the obstacle in its place, or ABSENT.
         index_document: MEMORY.md as text, for changing it in its own encoding.
+        unnameable: Files whose names are not UTF-8: no model can name them and no session can be saved with them.
     """
 
     root: str
@@ -42,6 +43,7 @@ class Snapshot:
     documents: Mapping[str, tuple[FileRecord, Document]] = field(repr=False)
     index_record: FileRecord | Obstacle | Absent
     index_document: Document = field(repr=False)
+    unnameable: tuple[str, ...] = ()
 
     @cached_property
     def index(self) -> Index:
@@ -57,8 +59,16 @@ class Snapshot:
     def problems(self) -> tuple[Problem, ...]:
         """What is wrong with single files and in places that could not be opened. ``MemoryStore.check`` finds more."""
         found = [problem for _, document in self.documents.values() for problem in document.problems]
-        found += [obstacle_problem(obstacle) for obstacle in self.tree.obstacles]
+        found += self.place_problems
         return tuple(found)
+
+    @property
+    def place_problems(self) -> tuple[Problem, ...]:
+        """What could not be opened, and what cannot be named."""
+        return (
+            *(obstacle_problem(obstacle) for obstacle in self.tree.obstacles),
+            *(_unnameable_problem(path) for path in self.unnameable),
+        )
 
     def file(self, filename: str) -> MemoryFile:
         """Return one memory by its exact name; ``KeyError`` when there is none."""
@@ -108,6 +118,25 @@ def obstacle_problem(obstacle: Obstacle) -> Problem:
     )
 
 
+def _unnameable_problem(path: str) -> Problem:
+    return Problem(
+        code="path-not-utf8",
+        file=path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"),
+        line=None,
+        message="not used, its name is not UTF-8",
+        fix="rename it",
+        severity="error",
+    )
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class Shelf:
     """The last known state of one memory directory."""
 
@@ -138,7 +167,11 @@ class Shelf:
             documents: dict[str, tuple[FileRecord, Document]] = {}
             index_record: FileRecord | Obstacle | Absent = tree.find(INDEX_FILENAME)
             index_document = parse_document(b"", filename=INDEX_FILENAME)
+            unnameable: list[str] = []
             for record in tree.files:
+                if not (record.path.isascii() or _is_utf8(record.path)):
+                    unnameable.append(record.path)
+                    continue
                 is_index = record.path == INDEX_FILENAME
                 if not is_index and not is_memory_path(record.path):
                     continue
@@ -153,6 +186,7 @@ class Shelf:
                 documents=MappingProxyType(documents),
                 index_record=index_record,
                 index_document=index_document,
+                unnameable=tuple(unnameable),
             )
             self._documents = kept
             self._snapshot = snapshot

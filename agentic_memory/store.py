@@ -148,7 +148,7 @@ class MemoryStore:
         documents = {name: document for name, (_, document) in snapshot.documents.items()}
         index = None if snapshot.index_record is ABSENT else snapshot.index
         found = await anyio.to_thread.run_sync(lambda: check_memory(documents=documents, index=index))
-        return [*found, *(obstacle_problem(obstacle) for obstacle in snapshot.tree.obstacles)]
+        return [*found, *snapshot.place_problems]
 
     # ------------------------------------------------------------------ writing
 

@@ -10,6 +10,7 @@ from agentscope.model import ChatModelBase
 from pydantic import BaseModel, BeforeValidator, Field
 
 MAX_PICKED_FILES: Final = 5
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
 
 
 def _listed(value: Any) -> Any:
@@ -75,8 +76,9 @@ def render_manifest(files: Iterable[tuple[str, str, str]], *, max_description: i
         shown = " ".join(description.split())
         if len(shown) > max_description:
             shown = shown[:max_description].rstrip() + "…"
+        name = _CONTROL.sub("?", filename)  # a name with a newline in it must not forge a line of its own
         tag = f"[{' '.join(kind.split())}] " if kind else ""
-        lines.append(f"- {tag}{filename}" + (f": {shown}" if shown else ""))
+        lines.append(f"- {tag}{name}" + (f": {shown}" if shown else ""))
     return "\n".join(lines)
 
 

@@ -302,6 +302,16 @@ async def test_odd_things_in_the_directory_are_listed_and_the_rest_works(tmp_pat
     assert (tmp_path / "secret.md").read_text(encoding="utf-8") == "secret"
 
 
+async def test_a_name_that_is_not_utf8_is_a_problem_and_no_memory(tmp_path) -> None:
+    store = MemoryStore(workdir=str(tmp_path))
+    await store.add(name="Travel", **FACT)
+    (tmp_path / "Memory" / "bad\udcff.md").write_text("x", encoding="utf-8")
+    assert [file.filename for file in await store.get_all()] == ["travel.md"]
+    found = {problem.code: problem.file for problem in await store.check()}
+    assert found["path-not-utf8"] == "bad\\xff.md"
+    assert (tmp_path / "Memory" / "bad\udcff.md").exists()
+
+
 async def test_a_memory_directory_that_is_a_symlink(tmp_path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "Memory").symlink_to("real")
