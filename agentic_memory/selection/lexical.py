@@ -48,8 +48,8 @@ SHORTLIST_RATIO: Final = 4
 """How many files per wanted one are looked at passage by passage, and at least how many."""
 PASSAGE_WEIGHT: Final = 0.3
 """What the best passage adds to the score of a part."""
-MIN_COVERAGE: Final = 0.2
-MIN_SINGLE_COVERAGE: Final = 0.55
+MIN_COVERAGE: Final = 0.25
+MIN_SINGLE_COVERAGE: Final = 0.5
 """What the best file must cover of a query: the second figure when all it has is one of several terms, for one word in
 common is mostly chance. Chosen on the dev questions of benchmarks/recall, for at most one false answer in ten."""
 MIN_RELATIVE_COVERAGE: Final = 0.2
