@@ -16,12 +16,10 @@ from agentic_memory.cli_options import MemoryDir, Workdir, with_store
 from agentic_memory.cli_output import one_line, print_line, print_note
 
 if TYPE_CHECKING:
-    from agentic_memory.backends.values import Put
     from agentic_memory.store import MemoryStore
     from agentic_memory.values import MemoryFile
 
 INDEX = "MEMORY.md"
-MAX_INDEX_ATTEMPTS = 5
 
 
 def add_memory(
@@ -122,7 +120,11 @@ def edit_memory(
         return
 
     async def save(store: "MemoryStore") -> None:
-        await _save_edit(store, filename, after, expected=version_of(before), before=before)
+        expected = version_of(before)
+        if filename == INDEX:
+            await store.backend.replace(await store.path_of(INDEX), after, expected=expected, within=await store.root())
+        else:
+            await store.put(filename, after, expected=expected)
 
     async def set_aside(store: "MemoryStore") -> str:
         aside = f".conflicts/{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}/{filename}"
@@ -144,45 +146,6 @@ def edit_memory(
         print_note(f"Your version is kept: {kept}")
         raise
     print_line("saved ", (filename, "cyan"))
-
-
-async def _save_edit(store: "MemoryStore", filename: str, data: bytes, *, expected: str, before: bytes) -> None:
-    """Write the edited bytes as they are, and let the file's index line follow a new name or description."""
-    from agentic_memory.backends.values import Put
-    from agentic_memory.errors import Conflict
-
-    root, path = await store.root(), await store.path_of(filename)
-    for attempt in range(MAX_INDEX_ATTEMPTS):
-        line = [] if filename == INDEX else await _index_change(store, filename, before, data)
-        try:
-            await store.backend.transact([Put(path, data, expected), *line], within=root)
-        except Conflict as conflict:
-            if conflict.path == path or attempt == MAX_INDEX_ATTEMPTS - 1:
-                raise
-        else:
-            return
-
-
-async def _index_change(store: "MemoryStore", filename: str, before: bytes, data: bytes) -> "list[Put]":
-    from agentic_memory.backends.values import FileRecord, Put
-    from agentic_memory.document import parse_document
-    from agentic_memory.index import change_entry
-
-    snapshot = await store.load()
-    entry, record = snapshot.index.find(filename), snapshot.index_record
-    if entry is None or not isinstance(record, FileRecord):
-        return []
-    old, new = parse_document(before, filename=filename), parse_document(data, filename=filename)
-    # A title or hook that a person worded differently from the file stays theirs.
-    text = change_entry(
-        snapshot.index_document.text,
-        filename,
-        title=new.name if new.name and entry.title == old.name else None,
-        hook=new.description if entry.hook == old.description else None,
-    )
-    if text == snapshot.index_document.text:
-        return []
-    return [Put(await store.path_of(INDEX), snapshot.index_document.encode(text), record.version)]
 
 
 def _run_editor(path: Path) -> None:

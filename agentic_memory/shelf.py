@@ -110,7 +110,7 @@ def obstacle_problem(obstacle: Obstacle) -> Problem:
     detail = f": {obstacle.detail}" if obstacle.detail else ""
     return Problem(
         code=f"path-{obstacle.kind.replace('_', '-')}",
-        file=obstacle.path,
+        file=_spelled(obstacle.path),
         line=None,
         message=f"not opened, {obstacle.kind.replace('_', ' ')}{detail}",
         fix=_OBSTACLE_FIXES[obstacle.kind],
@@ -118,10 +118,14 @@ def obstacle_problem(obstacle: Obstacle) -> Problem:
     )
 
 
+def _spelled(path: str) -> str:
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def _unnameable_problem(path: str) -> Problem:
     return Problem(
         code="path-not-utf8",
-        file=path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"),
+        file=_spelled(path),
         line=None,
         message="not used, its name is not UTF-8",
         fix="rename it",

@@ -17,7 +17,7 @@ from agentic_memory.backends.values import Absent, version_of
 from agentic_memory.check import check_memory, is_memory_path
 from agentic_memory.document import Document, edit_body, edit_field, memory_filename, parse_document, render_document
 from agentic_memory.errors import BackendUnavailable, Conflict, InvalidMemory, MemoryNotFound, UnsafePath
-from agentic_memory.index import add_entry, change_entry, drop_entry
+from agentic_memory.index import add_entry, change_entry, drop_entry, is_own_hook
 from agentic_memory.selection.lexical import Hit
 from agentic_memory.shelf import INDEX_FILENAME, Shelf, Snapshot, as_memory_file, obstacle_problem, shelf_for
 from agentic_memory.values import Match, MemoryFile, Problem
@@ -146,8 +146,12 @@ class MemoryStore:
         """List everything in the memory that a person should look at."""
         snapshot = await self.load()
         documents = {name: document for name, (_, document) in snapshot.documents.items()}
+        others = {record.path for record in snapshot.tree.files} | {item.path for item in snapshot.tree.obstacles}
+        others -= {INDEX_FILENAME, *documents, *snapshot.unnameable}
         index = None if snapshot.index_record is ABSENT else snapshot.index
-        found = await anyio.to_thread.run_sync(lambda: check_memory(documents=documents, index=index))
+        found = await anyio.to_thread.run_sync(
+            lambda: check_memory(documents=documents, index=index, other_paths=others)
+        )
         return [*found, *snapshot.place_problems]
 
     # ------------------------------------------------------------------ writing
@@ -238,19 +242,34 @@ class MemoryStore:
                     data = edit_field(parse_document(data, filename=filename), key, value)
             if content is not None:
                 data = edit_body(parse_document(data, filename=filename), content)
-            index = snapshot.index_document.text
-            entry = snapshot.index.find(filename)
-            if entry is not None:
-                index = change_entry(
-                    index,
-                    filename,
-                    title=name if name is not None and entry.title == document.name else None,
-                    hook=description if description is not None and entry.hook == document.description else None,
-                )
+            index = _follow(snapshot, filename, document, name=name, description=description)
             return _Plan(filename, [(filename, data, record.version)], index)
 
         done = await self._change(plan)
         return _written(filename, done.writes[0][1])
+
+    async def put(self, filename: str, data: bytes, *, expected: str) -> MemoryFile:
+        """Replace a whole memory file by bytes that somebody edited; its line in MEMORY.md follows as in ``update``.
+
+        Args:
+            filename: Which.
+            data: All of the file, as it shall be.
+            expected: The version the edit was made from; when the file is another by now, or gone: ``Conflict``.
+        """
+        filename = _checked_memory(filename)
+        new = parse_document(data, filename=filename)
+
+        def plan(snapshot: Snapshot) -> _Plan:
+            if snapshot.tree.find(filename) is ABSENT:
+                raise _Refused(Conflict(filename, expected=expected, current=None))
+            record, document = _present(snapshot, filename)
+            if record.version != expected:
+                raise _Refused(Conflict(filename, expected=expected, current=document.encode(document.text)))
+            index = _follow(snapshot, filename, document, name=new.name or None, description=new.description)
+            return _Plan(filename, [(filename, data, record.version)], index)
+
+        await self._change(plan)
+        return _written(filename, data)
 
     async def forget(self, filename: str) -> str:
         """Move a memory to the trash and take its line out of MEMORY.md, together or not at all.
@@ -412,6 +431,23 @@ def _present(snapshot: Snapshot, filename: str) -> tuple[FileRecord, Document]:
         problem = obstacle_problem(there)
         raise BackendUnavailable(f"{snapshot.root}/{there.path}: {problem.message}; {problem.fix}")
     raise _not_found(filename)
+
+
+def _follow(snapshot: Snapshot, filename: str, old: Document, *, name: str | None, description: str | None) -> str:
+    """Return the index text with a file's line following its new name and description; None: that one stays.
+
+    A title or hook that a person worded otherwise than the file did is theirs and stays.
+    """
+    text = snapshot.index_document.text
+    entry = snapshot.index.find(filename)
+    if entry is None:
+        return text
+    return change_entry(
+        text,
+        filename,
+        title=name if entry.title == old.name else None,
+        hook=description if is_own_hook(entry, old.description) else None,
+    )
 
 
 def _not_found(filename: str) -> MemoryNotFound:

@@ -119,6 +119,37 @@ async def test_update_from_an_old_version_is_refused_with_what_is_there(store) -
     await store.update("travel.md", content="Prefers cars.\n", expected=newer.version)
 
 
+async def test_update_follows_an_index_line_whose_hook_was_shortened(store) -> None:
+    await store.add(name="Travel", description="When " + "very " * 60 + "long", type="user", content="x")
+    await store.update("travel.md", description="Short")
+    assert await read(store, "MEMORY.md") == "- [Travel](travel.md) — Short\n"
+
+
+async def test_put_replaces_the_whole_file_from_the_version_that_was_edited(store) -> None:
+    added = await store.add(name="Travel", **FACT)
+    data = b"---\nname: Trips\ndescription: d2\ntype: user\n---\nBy ship.\n"
+    await store.put("travel.md", data, expected=added.version)
+    assert (await store.backend.read_file(f"{await store.root()}/travel.md")) == data
+    assert await read(store, "MEMORY.md") == "- [Trips](travel.md) — d2\n"
+    with pytest.raises(Conflict):
+        await store.put("travel.md", b"other", expected=added.version)
+
+
+async def test_check_names_copies_and_what_could_not_be_read(tmp_path) -> None:
+    store = MemoryStore(workdir=str(tmp_path))
+    await store.add(name="Travel", **FACT)
+    memory = tmp_path / "Memory"
+    (memory / "memory.md").write_text("x", encoding="utf-8")
+    (memory / "sub").mkdir()
+    (memory / "sub" / "MEMORY.md").write_text("x", encoding="utf-8")
+    (memory / "travel.sync-conflict-20260101-000000-ABCDEFG.md").write_text("x", encoding="utf-8")
+    (memory / "MEMORY.md").write_text("- [Travel](travel.md) — d\n- [Gone](link.md) — d\n", encoding="utf-8")
+    (memory / "link.md").symlink_to("nowhere.md")
+    codes = {problem.code for problem in await store.check()}
+    assert {"two-indexes", "nested-index", "sync-conflict", "path-dangling"} <= codes
+    assert "entry-without-file" not in codes, "what cannot be read is not missing"
+
+
 async def test_forget_moves_to_the_trash_and_drops_the_entry(store) -> None:
     await store.add(name="Travel", **FACT)
     await store.add(name="Food", description="d", type="user", content="Tea.")
