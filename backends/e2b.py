@@ -13,7 +13,7 @@ The SDK                                                Here
 ``InvalidArgumentException``                           ``BackendUnavailable``: the working directory is missing, the
                                                        user is unknown; not carried out
 ``NotEnoughSpaceException``                            ``BackendUnavailable``: the sandbox's disk is full
-``CommandExitException``                               an exit code, judged by the shell protocol; -1 is a signal
+``CommandExitException``                               no failure: the shell protocol judges what was printed
 ``SandboxUnreachableException``, other                 ``BackendUnavailable``, **reply lost**: it may have been
 ``TimeoutException``, ``ServiceBusyException``, other  carried out all the same
 ``SandboxException``, ``httpx.TransportError`` (read

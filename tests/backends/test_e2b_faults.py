@@ -233,9 +233,7 @@ class TestSandboxState:
 async def test_an_unreachable_service_is_unavailable_and_soon_told(place):
     server = await asyncio.to_thread(StandIn)
     try:
-        sandbox = await AsyncSandbox.create(
-            timeout=60, api_key="x", api_url=server.url, sandbox_url=server.url, idempotency_key="soon-offline"
-        )
+        sandbox = await AsyncSandbox.create(timeout=60, idempotency_key="soon-offline", **server.options)
     finally:
         await asyncio.to_thread(server.stop)
     backend = E2BBackend(sandbox, "/home/user", timeout=1)

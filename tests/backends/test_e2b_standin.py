@@ -197,13 +197,9 @@ class TestCommands:
 
 
 class TestLifecycle:
-    @pytest.fixture(autouse=True)
-    def _server(self, on_standin: StandIn) -> None:
-        """Sandboxes that are made here are made on the stand-in."""
-
-    async def test_a_second_client_reads_what_the_first_one_wrote(self, local_sandbox, place):
+    async def test_a_second_client_reads_what_the_first_one_wrote(self, local_sandbox, connect_again, place):
         await local_sandbox.files.write(f"{place}/x", b"kept")
-        again = await AsyncSandbox.connect(local_sandbox.sandbox_id, timeout=600)
+        again = await connect_again(local_sandbox)
         assert await again.files.read(f"{place}/x") == "kept"
 
     async def test_one_idempotency_key_makes_one_sandbox(self, new_sandbox):
@@ -223,7 +219,7 @@ class TestLifecycle:
             await sandbox.get_info()
 
     @pytest.mark.parametrize("mode", ["full", "filesystem"])
-    async def test_a_paused_sandbox_keeps_its_files_and_full_mode_its_processes(self, new_sandbox, mode):
+    async def test_a_paused_sandbox_keeps_its_files_and_full_mode_its_processes(self, standin, new_sandbox, mode):
         sandbox = await new_sandbox(metadata={"kind": f"paused {mode}"})
         await sandbox.files.write("x", b"kept")
         await sandbox.commands.run("sleep 60", background=True)
@@ -232,7 +228,9 @@ class TestLifecycle:
         with pytest.raises(e2b.SandboxNotRunningException):
             await sandbox.files.read("x")
         assert (await sandbox.get_info()).state is SandboxState.PAUSED
-        listed = await AsyncSandbox.list(SandboxQuery(metadata={"kind": f"paused {mode}"})).next_items()
+        listed = await AsyncSandbox.list(
+            SandboxQuery(metadata={"kind": f"paused {mode}"}), **standin.options
+        ).next_items()
         assert [entry.sandbox_id for entry in listed] == [sandbox.sandbox_id]
         await sandbox.connect(timeout=60)
         assert await sandbox.files.read("x") == "kept"
@@ -247,8 +245,8 @@ class TestLifecycle:
             await mortal.get_info()
         assert (await careful.get_info()).state is SandboxState.PAUSED
 
-    async def test_a_sandbox_refuses_a_stranger(self, on_standin, local_sandbox):
-        request = urllib.request.Request(f"{on_standin.url}/files?path=/etc/passwd")
+    async def test_a_sandbox_refuses_a_stranger(self, standin, local_sandbox):
+        request = urllib.request.Request(f"{standin.url}/files?path=/etc/passwd")
         request.add_header("E2b-Sandbox-Id", local_sandbox.sandbox_id)
         with pytest.raises(urllib.error.HTTPError, match="401"):
             await asyncio.to_thread(urllib.request.urlopen, request)
@@ -316,9 +314,7 @@ class TestFaults:
 async def test_nothing_is_left_when_the_server_stops(place):
     server = await asyncio.to_thread(StandIn)
     try:
-        sandbox = await AsyncSandbox.create(
-            timeout=60, api_key="x", api_url=server.url, sandbox_url=server.url, idempotency_key="leaves-nothing"
-        )
+        sandbox = await AsyncSandbox.create(timeout=60, idempotency_key="leaves-nothing", **server.options)
         mark = os.path.basename(place)
         await sandbox.commands.run(f"sleep 300 # {mark}", background=True)
     finally:
@@ -327,5 +323,6 @@ async def test_nothing_is_left_when_the_server_stops(place):
     assert await search.wait() == 1
 
 
-def test_the_stand_in_is_compared_with_the_cloud(cloud_or_skip, cloud_sandbox):
+def test_the_stand_in_is_compared_with_the_cloud(cloud_sandbox):
+    """Whatever takes ``e2b_sandbox`` runs there as well; this tells why not, when it does not."""
     assert cloud_sandbox.sandbox_id

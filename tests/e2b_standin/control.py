@@ -67,6 +67,11 @@ class StandIn:
         """The variables that make the SDK talk to this server."""
         return {"E2B_API_KEY": "local", "E2B_API_URL": self.url, "E2B_SANDBOX_URL": self.url}
 
+    @property
+    def options(self) -> dict[str, str]:
+        """The same as arguments, for tests that talk to the cloud beside it."""
+        return {"api_key": "local", "api_url": self.url, "sandbox_url": self.url}
+
     async def fault(self, route: str, **fields: Any) -> None:
         """Make something go wrong; ``fields`` are those of ``faults.Fault``, ``route`` is like ``"POST /files"``."""
         await self._ask("POST", "/faults", {"route": route, **fields})
