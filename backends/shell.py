@@ -26,7 +26,8 @@ was old enough when it was taken, see ``STAMP_SLACK_SECONDS``.
 **Writing**: every text is staged beside its target, flushed and checked by hash. Then the lock of each directory is
 taken (a symlink ``.agentic-memory.lock`` that names its owner; one left by a dead owner is cleared after its process
 is gone, or after a minute where that cannot be seen), the preconditions are checked under it, and the names are
-changed: ``mv`` over what is there, ``ln`` where nothing may be. A failure on the way undoes what was done. Where there
+changed: ``mv`` over what is there, ``ln`` where nothing may be. A failure on the way undoes what was done; after a
+``kill -9`` between two changes whoever clears the dead lock does so, from a journal beside it. Where there
 is a ``flock`` command the directory is locked by it too, which keeps out ``LocalBackend`` on a shared mount.
 """
 
@@ -304,6 +305,7 @@ def _settle(
 ) -> tuple[Tree, _Remembered]:
     """Make the tree out of what was proved now and what was proved before."""
     files: list[FileRecord] = []
+    quiet: list[FileRecord] = []
     obstacles = dict(look.obstacles)
     versions: dict[bytes, str] = {}
     settled = not look.odd
@@ -317,20 +319,21 @@ def _settle(
             versions[text] = version
         else:
             settled = False
-        record = line.record(version, data)
-        files.append(replace(record, data=None) if version in known else record)
+        held = line.record(version, data)
+        bare = held if data is None else FileRecord(held.path, held.size, held.mtime_ns, version, None)
+        files.append(bare if version in known else held)
+        quiet.append(bare)
     for path, found in look.odd.items():
         _place_odd(path, found, known, files, obstacles)
+    # A tree with odd names is never settled, so it is never given back from here.
     tree = Tree(
         root,
         exists=True,
         files=tuple(sorted(files, key=_by_path)),
         obstacles=tuple(sorted(obstacles.values(), key=_by_path)),
     )
-    quiet = tree
-    if any(record.data is not None for record in tree.files):
-        quiet = replace(tree, files=tuple(replace(record, data=None) for record in tree.files))
-    return tree, _Remembered(versions, look.old_before, look.token if settled else "", quiet)
+    bare_tree = replace(tree, files=tuple(sorted(quiet, key=_by_path)))
+    return tree, _Remembered(versions, look.old_before, look.token if settled else "", bare_tree)
 
 
 def _by_path(seen: FileRecord | Obstacle) -> str:

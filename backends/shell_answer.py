@@ -224,8 +224,8 @@ def _read_look(
 
 def mtime_of(seconds: bytes, clock: bytes) -> int:
     """Return nanoseconds since 1970 from ``%Y`` and the clock part of ``%y``."""
-    fraction = clock.partition(b".")[2]
-    return int(seconds) * 1_000_000_000 + (int(fraction.ljust(9, b"0")[:9]) if fraction.isdigit() else 0)
+    fraction = clock[len(b"00:00:00.") :]
+    return int(seconds) * 1_000_000_000 + (int(fraction) if len(fraction) == len(b"000000000") else 0)
 
 
 def _read_line(text: bytes) -> Line:

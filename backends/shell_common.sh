@@ -28,7 +28,7 @@ take_path() {
 }
 
 # say_no KIND DETAIL: why there is no other answer.
-say_no() { printf 'X %s %s\n' "$1" "$(printf '%s' "$2" | tr '\n' ' ')"; }
+say_no() { printf 'X %s %s\n' "$1" "${2%%"$nl"*}"; }
 
 need() {
     for tool; do

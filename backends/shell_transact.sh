@@ -115,7 +115,11 @@ take_lock() {
         made=$(stat -c %Y -- "$1/$lock.break" 2>/dev/null) && [ $(($(date +%s) - made)) -gt 60 ] && rm -f "$1/$lock.break"
         return 1
     }
-    [ "$(readlink "$1/$lock")" != "$holder" ] || rm -f "$1/$lock"
+    [ "$(readlink "$1/$lock")" != "$holder" ] || {
+        set -- "$1" $holder
+        recover "$1" "$3"
+        rm -f "$1/$lock"
+    }
     rm -f "$1/$lock.break"
     return 1
 }
@@ -313,6 +317,61 @@ apply() {
     done
 }
 
+# write_journal: what is about to change, in every directory concerned, so that whoever clears the lock of a writer that
+# was killed half way can undo it. Names with a newline are not journalled: the lines would not be told apart.
+write_journal() {
+    [ "$count" -gt 1 ] || return 0
+    text=
+    i=0
+    while [ "$i" -lt "$count" ]; do
+        var verb "verb_$i"
+        var new "hash_$i"
+        var full "full_$i"
+        var into "into_$i"
+        case $full$into in *"$nl"*) return 0 ;; esac
+        text=$text$verb\ $new$nl$full$nl$into$nl
+        i=$((i + 1))
+    done
+    i=0
+    while [ "$i" -lt "$got" ]; do
+        var dir "locked_$i"
+        complaint=$(printf '%s' "$text" 2>&1 >"$dir/.agentic-memory.$nonce.journal") || refuse 0 failed "$complaint" || return
+        i=$((i + 1))
+    done
+}
+
+drop_journal() {
+    i=0
+    while [ "$i" -lt "$got" ]; do
+        var dir "locked_$i"
+        rm -f "$dir/.agentic-memory.$nonce.journal"
+        i=$((i + 1))
+    done
+}
+
+# recover DIR NONCE: undo what a dead writer left half done. What is not as it left it is somebody's text and stays.
+recover() {
+    journal=$1/.agentic-memory.$2.journal
+    rm -f "$1/.agentic-memory.$2.0"
+    [ -f "$journal" ] || return 0
+    n=0
+    while read -r verb new && IFS= read -r full && IFS= read -r into; do
+        left=${full%/*}/.agentic-memory.$2.$n
+        case $verb in
+        put)
+            if hash_of "$full" && [ "$hash" = "$new" ]; then
+                if [ -e "$left.old" ]; then mv -f "$left.old" "$full"; else rm -f "$full"; fi
+            fi
+            ;;
+        delete) [ ! -e "$left.old" ] && [ ! -L "$left.old" ] || [ -e "$full" ] || create "$left.old" "$full" ;;
+        move) [ -e "$full" ] || [ ! -e "$into" ] || create "$into" "$full" ;;
+        esac
+        rm -f "$left" "$left.old"
+        n=$((n + 1))
+    done <"$journal"
+    rm -f "$journal"
+}
+
 # undo: put everything back, the last change first.
 undo() {
     while [ "$done" -gt 0 ]; do
@@ -374,8 +433,9 @@ serve_transact() {
     mades=0 got=0 done=0 ended=0
     # Whoever asked may go away; what has begun is finished or undone.
     trap '' HUP INT TERM PIPE
-    read_changes && stage && name_self && lock_all && check && await_word && {
+    read_changes && stage && name_self && lock_all && check && write_journal && await_word && {
         if apply; then
+            drop_journal
             settle
             ended=1
             echo K
@@ -384,7 +444,9 @@ serve_transact() {
             false
         fi
     }
-    [ $? -ne 2 ] || say_no unavailable 'the request was cut'
+    answered=$?
+    drop_journal
+    [ "$answered" -ne 2 ] || say_no unavailable 'the request was cut'
     tidy
 }
 answer serve_transact

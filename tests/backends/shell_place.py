@@ -69,6 +69,7 @@ class SubprocessBackend(ShellBackend):
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env={**os.environ, "PATH": self.path},
+            start_new_session=True,  # so that a script can be killed with all it started, and nothing else
         )
         running = asyncio.ensure_future(process.communicate(request))
         try:
