@@ -9,7 +9,7 @@ import pytest
 from agentscope.message import TextBlock
 from agentscope.model import ChatResponse
 
-from agentic_memory import cli_session
+from agentic_memory.cli import session as cli_session
 from agentic_memory.offline import OfflineModel
 
 REMEMBER = "Remember that I live in Hangzhou."

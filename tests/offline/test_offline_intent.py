@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic_memory.offline_intent import (
+from agentic_memory.offline.intent import (
     Forget,
     Other,
     Recall,

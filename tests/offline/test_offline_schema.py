@@ -7,7 +7,7 @@ from agentscope.message import SystemMsg, UserMsg
 from pydantic import BaseModel, Field
 
 from agentic_memory.offline import OfflineModel
-from agentic_memory.offline_schema import answer_schema, select_files
+from agentic_memory.offline.schema import answer_schema, select_files
 
 
 class Selection(BaseModel):

@@ -4,8 +4,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic_memory.offline_intent import Fact, describe_fact
-from agentic_memory.offline_text import (
+from agentic_memory.offline.intent import Fact, describe_fact
+from agentic_memory.offline.text import (
     add_entries,
     add_statements,
     drop_entry,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from agentic_memory.offline_intent import MAX_HOOK_CHARACTERS, Fact
-from agentic_memory.offline_view import INDEX, parse_entries
-from agentic_memory.offline_words import language_of, terms_of, widen
+from agentic_memory.offline.intent import MAX_HOOK_CHARACTERS, Fact
+from agentic_memory.offline.view import INDEX, parse_entries
+from agentic_memory.offline.words import language_of, terms_of, widen
 
 MAX_WHOLE_FILE_LINES: Final = 6
 """A file of more statements is never emptied for a topic that none of them names."""

@@ -19,9 +19,9 @@ from agentscope.model import ChatModelBase, ChatResponse, ChatUsage
 from agentscope.tool import ToolChoice
 from pydantic import BaseModel
 
-from agentic_memory.offline_rules import Call, Step, Tools, next_step
-from agentic_memory.offline_schema import answer_schema
-from agentic_memory.offline_view import view_of
+from agentic_memory.offline.rules import Call, Step, Tools, next_step
+from agentic_memory.offline.schema import answer_schema
+from agentic_memory.offline.view import view_of
 
 MAX_CHUNKS: Final = 200
 """A long answer is streamed in larger pieces rather than in more."""

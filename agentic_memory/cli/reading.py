@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentic_memory.cli_options import AsJson, MemoryDir, Workdir, with_store
-from agentic_memory.cli_output import one_line, print_json, print_line, print_note, print_table, printable
+from agentic_memory.cli.options import AsJson, MemoryDir, Workdir, with_store
+from agentic_memory.cli.output import one_line, print_json, print_line, print_note, print_table, printable
 
 if TYPE_CHECKING:
     from agentic_memory.store import MemoryStore

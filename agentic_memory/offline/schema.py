@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from agentscope.message import Msg
 
-from agentic_memory.offline_words import rank
+from agentic_memory.offline.words import rank
 
 MAX_SELECTED_FILES: Final = 5
 MAX_DEPTH: Final = 12

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agentic_memory.offline_intent import Fact, Forget, Recall, Remember, parse_intent
-from agentic_memory.offline_phrases import PHRASES, Phrases, bullet
-from agentic_memory.offline_text import (
+from agentic_memory.offline.intent import Fact, Forget, Recall, Remember, parse_intent
+from agentic_memory.offline.phrases import PHRASES, Phrases, bullet
+from agentic_memory.offline.text import (
     MAX_WHOLE_FILE_LINES,
     add_entries,
     add_statements,
@@ -27,8 +27,8 @@ from agentic_memory.offline_text import (
     statements_of,
     withdraw_hook,
 )
-from agentic_memory.offline_view import INDEX, ToolUse, View
-from agentic_memory.offline_words import language_of, rank
+from agentic_memory.offline.view import INDEX, ToolUse, View
+from agentic_memory.offline.words import language_of, rank
 
 MAX_ATTEMPTS: Final = 2
 """How often one file is tried to be written anew, after reading what is there now; the same refusal twice ends it."""

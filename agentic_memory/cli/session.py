@@ -42,10 +42,10 @@ from agentscope.state import AgentState
 from agentscope.tool import Toolkit
 from agentscope.types import ReplyFinishedReason
 
-from agentic_memory.cli_output import one_line, print_note, printable
+from agentic_memory.cli.output import one_line, print_note, printable
 from agentic_memory.errors import AgenticMemoryError
 from agentic_memory.middleware import AgenticMemoryMiddleware
-from agentic_memory.offline_view import split_hint
+from agentic_memory.offline.view import split_hint
 from agentic_memory.receipt import Receipt
 from agentic_memory.tools import Edit, Read, Write
 

@@ -11,10 +11,10 @@ from typing import Annotated, Final
 
 import typer
 
-from agentic_memory.cli_chat import chat
-from agentic_memory.cli_output import print_note
-from agentic_memory.cli_reading import check_memory, list_memories, search_memories, show_memory, show_status
-from agentic_memory.cli_writing import add_memory, edit_memory, forget_memories
+from agentic_memory.cli.chat import chat
+from agentic_memory.cli.output import print_note
+from agentic_memory.cli.reading import check_memory, list_memories, search_memories, show_memory, show_status
+from agentic_memory.cli.writing import add_memory, edit_memory, forget_memories
 from agentic_memory.errors import AgenticMemoryError, BackendUnavailable
 
 DEBUG_VARIABLE: Final = "AGENTIC_MEMORY_DEBUG"
@@ -80,7 +80,3 @@ def exit_code(error: Exception) -> int:
         return 3
     # Ours that are a ValueError too tell of a wrong argument, variable or session file.
     return 2 if isinstance(error, AgenticMemoryError) and isinstance(error, ValueError) else 1
-
-
-if __name__ == "__main__":
-    main()

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from agentic_memory.cli_options import MemoryDir, Workdir
-from agentic_memory.cli_output import one_line, print_note
+from agentic_memory.cli.options import MemoryDir, Workdir
+from agentic_memory.cli.output import one_line, print_note
 from agentic_memory.errors import AgenticMemoryError
 
 if TYPE_CHECKING:
     from agentscope.message import ToolCallBlock
 
-    from agentic_memory.cli_session import Answer, ChatSession
+    from agentic_memory.cli.session import Answer, ChatSession
 
 PROMPT: Final = "> "
 GOODBYES: Final = frozenset({"/exit", "/quit", "/bye"})
@@ -51,7 +51,7 @@ def chat(
     """
     if once is not None and not once.strip():
         raise typer.BadParameter("there is nothing to say", param_hint="--once")
-    from agentic_memory.cli_session import open_session
+    from agentic_memory.cli.session import open_session
     from agentic_memory.models import choose_model, model_from_environment
 
     choice = choose_model(os.environ)

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from agentic_memory.offline_words import Language, language_of, subject_of, terms_of
+from agentic_memory.offline.words import Language, language_of, subject_of, terms_of
 
 MemoryType = Literal["user", "feedback", "project", "reference"]
 

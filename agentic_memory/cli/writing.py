@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentic_memory.cli_options import MemoryDir, Workdir, with_store
-from agentic_memory.cli_output import one_line, print_line, print_note
+from agentic_memory.cli.options import MemoryDir, Workdir, with_store
+from agentic_memory.cli.output import one_line, print_line, print_note
 
 if TYPE_CHECKING:
     from agentic_memory.store import MemoryStore
@@ -46,7 +46,7 @@ def add_memory(
 ) -> None:
     """Add a memory, and its line in MEMORY.md."""
     from agentic_memory.errors import InvalidMemory
-    from agentic_memory.offline_intent import describe_fact
+    from agentic_memory.offline.intent import describe_fact
 
     if content is None and sys.stdin.isatty():
         print_note("Type the memory; end with Ctrl-D.")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from agentic_memory.offline_words import Language
+from agentic_memory.offline.words import Language
 
 
 @dataclass(frozen=True, slots=True)
