@@ -20,6 +20,7 @@ CAPABILITIES: Final = MappingProxyType(
         "modes": "files have permission bits",
         "mtimes": "modification times can be set",
         "owners": "files have an owner and a group, and the backend's user may set them",
+        "partial answers": "what the place answers can be cut off half way",
         "raw names": "names that are not UTF-8",
         "special files": "FIFOs",
         "symlinks": "symbolic links",
@@ -48,6 +49,7 @@ class Place:
         run: Runs a POSIX ``sh`` script at the place and returns its output; raises when it fails.
         rival: A second backend that reaches the same bytes as another process would; the same one when None.
         unreachable: Cuts the place off from its backend while the context is entered.
+        cut_short: Lets the backend get only the first part of each answer while the context is entered.
     """
 
     backend: Backend
@@ -56,6 +58,7 @@ class Place:
     run: Shell | None = None
     rival: Backend | None = None
     unreachable: Callable[[], AbstractAsyncContextManager[None]] | None = None
+    cut_short: Callable[[], AbstractAsyncContextManager[None]] | None = None
 
     def path(self, name: str) -> str:
         """Return the absolute path of ``name`` under the root."""

@@ -235,6 +235,20 @@ class ReadingContract(Contract):
                     await call()
         assert contents(await backend.snapshot(place.root)) == {"a.md": b"a"}
 
+    async def test_half_an_answer_is_no_answer(self, place: Place) -> None:
+        self.needs("partial answers")
+        if place.cut_short is None:
+            pytest.skip("this place gives no way to cut its answers short")
+        await place.put({f"{number}.md": b"%d" % number * 100 for number in range(20)})
+        async with place.cut_short():
+            with pytest.raises(BackendUnavailable):
+                await place.backend.snapshot(place.root)
+            with pytest.raises(BackendUnavailable):
+                await place.backend.fetch(place.path("1.md"))
+            with pytest.raises(BackendUnavailable):
+                await place.backend.fetch(place.path("no.md"))
+        assert len((await place.backend.snapshot(place.root)).files) == 20
+
     async def test_ten_thousand_files_cost_one_round_trip(self, place: Place) -> None:
         await place.fill(self.many)
         before = place.backend.round_trips

@@ -13,20 +13,17 @@ from agentic_memory.backends.local_files import (
     CREATE_FILE,
     Spot,
     demand_no_dangling_link_above,
-    demand_regular,
     give_to_owner_of,
     lies_in,
     link_or_copy,
-    locate,
     make_directory,
     mapped_errors,
-    open_directory,
-    read_regular,
     rename_exclusively,
     status_of,
     sync_directory,
     write_all,
 )
+from agentic_memory.backends.local_inspection import Aim, Found, Inspection, aim_at, identity_of
 from agentic_memory.backends.local_journal import (
     JOURNAL_NAME,
     Step,
@@ -39,8 +36,8 @@ from agentic_memory.backends.local_journal import (
     write_journal,
 )
 from agentic_memory.backends.local_locks import Patience, PlaceChangedError, lock_directories
-from agentic_memory.backends.preconditions import check_changes, demand, expected_word
-from agentic_memory.backends.values import ABSENT, ANY, Change, Changes, Delete, Expected, Move, Put, version_of
+from agentic_memory.backends.preconditions import check_changes, demand, expected_word, paths_of
+from agentic_memory.backends.values import Change, Changes, Delete, Move, Put, version_of
 from agentic_memory.errors import BackendUnavailable, Conflict, UnsafePath
 
 MAX_ATTEMPTS: Final = 8
@@ -51,27 +48,6 @@ _MAX_SWEPT: Final = 4096
 
 _swept: dict[tuple[int, int], float] = {}
 _swept_lock = Lock()
-
-
-@dataclass(frozen=True, slots=True)
-class _Aim:
-    """A change, the entries it is about, and the version demanded of the first."""
-
-    change: Change
-    spot: Spot
-    target: Spot | None
-    expected: Expected
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What was at an aim's entry when the precondition was checked."""
-
-    status: os.stat_result | None
-
-    @property
-    def identity(self) -> tuple[int, int, int, int] | None:
-        return None if self.status is None else _identity(self.status)
 
 
 @dataclass(slots=True)
@@ -89,7 +65,7 @@ class Transaction:
         changes = check_changes(self.changes)
         if not changes:
             return
-        place = self.within or self._path_of(changes[0])
+        place = self.within or paths_of(changes[0])[0]
         try:
             with mapped_errors(place):
                 for _ in range(MAX_ATTEMPTS):
@@ -103,12 +79,8 @@ class Transaction:
             raise
         raise BackendUnavailable(f"{place}: its directories are replaced all the time; try again later")
 
-    @staticmethod
-    def _path_of(change: Change) -> str:
-        return change.source if isinstance(change, Move) else change.path
-
     def _attempt(self, changes: Sequence[Change]) -> None:
-        aims = [self._aim(change) for change in changes]
+        aims = [aim_at(change, self.within) for change in changes]
         self._refuse_same_entry(aims)
         directories: dict[str, str | None] = {}
         for aim in aims:
@@ -132,25 +104,16 @@ class Transaction:
             if find_journals(directories):
                 raise PlaceChangedError  # its writer died between our look and our lock
             self._sweep(directories)
-            found = [self._check(aim) for aim in aims]
+            inspection = Inspection(self._tops, self.within)
+            found = [inspection.check(aim) for aim in aims]
             live = [(aim, seen) for aim, seen in zip(aims, found, strict=True) if not _is_done(aim, seen)]
             if live:
                 self._apply(live, above)
 
     # ------------------------------------------------------------------ looking
 
-    def _aim(self, change: Change) -> _Aim:
-        with mapped_errors(self._path_of(change)):
-            if isinstance(change, Put):
-                return _Aim(change, locate(change.path, self.within, follow=True), None, change.expected)
-            if isinstance(change, Delete):
-                return _Aim(change, locate(change.path, self.within, follow=False), None, change.expected)
-            source = locate(change.source, self.within, follow=False)
-        with mapped_errors(change.target):
-            return _Aim(change, source, locate(change.target, self.within, follow=False), change.expected)
-
     @staticmethod
-    def _refuse_same_entry(aims: Sequence[_Aim]) -> None:
+    def _refuse_same_entry(aims: Sequence[Aim]) -> None:
         entries: dict[str, str] = {}
         for aim in aims:
             for spot in (aim.spot, aim.target):
@@ -170,7 +133,7 @@ class Transaction:
                 os.rmdir(path)
 
     @staticmethod
-    def _demand_absence(aim: _Aim) -> None:
+    def _demand_absence(aim: Aim) -> None:
         demand_no_dangling_link_above(aim.spot.path)
         if isinstance(aim.change, Move):
             raise Conflict(aim.spot.path, expected=expected_word(aim.expected), current=None)
@@ -206,91 +169,9 @@ class Transaction:
                     with suppress(OSError):
                         os.unlink(name, dir_fd=top)
 
-    # ------------------------------------------------------------------ demanding
-
-    def _check(self, aim: _Aim) -> _Found:
-        with mapped_errors(aim.spot.path):
-            top = self._tops.get(aim.spot.directory)
-            status = None if top is None else status_of(top, aim.spot.name)
-            if isinstance(aim.change, Put):
-                found = self._check_file(aim, top, status)
-                self._demand_writable(aim, top, status)
-                return found
-            if status is not None and stat.S_ISLNK(status.st_mode):
-                self._check_link(aim)
-                found = _Found(status)
-            else:
-                found = self._check_file(aim, top, status)
-        if aim.target is not None:
-            if found.status is None:
-                raise Conflict(aim.spot.path, expected=expected_word(aim.expected), current=None)
-            self._demand_free(aim.target)
-            self._demand_movable(aim.spot, aim.target, found.status)
-        return found
-
-    @staticmethod
-    def _check_file(aim: _Aim, top: int | None, status: os.stat_result | None) -> _Found:
-        if status is None or top is None:
-            if not isinstance(aim.change, Move):
-                demand(aim.spot.path, aim.expected, None)
-            return _Found(None)
-        demand_regular(aim.spot.path, status)
-        if aim.expected is ANY:
-            return _Found(status)
-        data, status = read_regular(top, aim.spot.name, path=aim.spot.path)
-        demand(aim.spot.path, aim.expected, data)
-        return _Found(status)
-
-    def _check_link(self, aim: _Aim) -> None:
-        """Check a link that is itself deleted or moved: the version meant is that of the file it leads to."""
-        if aim.expected is ANY:
-            return
-        demand(aim.spot.path, aim.expected, self._read_behind(aim.spot))
-
-    def _read_behind(self, link: Spot) -> bytes | None:
-        behind = locate(link.path, self.within, follow=True)
-        try:
-            top = open_directory(behind.directory, behind.base)
-        except FileNotFoundError:
-            return None
-        try:
-            return read_regular(top, behind.name, path=link.path)[0]
-        except FileNotFoundError:
-            return None
-        finally:
-            os.close(top)
-
-    @staticmethod
-    def _demand_writable(aim: _Aim, top: int | None, status: os.stat_result | None) -> None:
-        """Respect a file its owner made read-only, although replacing it would need no permission on it."""
-        if status is None or top is None:
-            return
-        if not os.access(aim.spot.name, os.W_OK, dir_fd=top):
-            raise BackendUnavailable(f"{aim.spot.path} is read-only for this user; make it writable")
-
-    def _demand_free(self, target: Spot) -> None:
-        with mapped_errors(target.path):
-            top = self._tops[target.directory]
-            status = status_of(top, target.name)
-            if status is None:
-                return
-            if stat.S_ISLNK(status.st_mode):
-                current = self._read_behind(target)
-                if current is None:
-                    raise UnsafePath(f"{target.path} is a symlink to nothing; remove it")
-            else:
-                current, _ = read_regular(top, target.name, path=target.path)
-            raise Conflict(target.path, expected=expected_word(ABSENT), current=current)
-
-    def _demand_movable(self, source: Spot, target: Spot, status: os.stat_result) -> None:
-        if not stat.S_ISLNK(status.st_mode) or source.directory == target.directory:
-            return
-        if not os.readlink(source.name, dir_fd=self._tops[source.directory]).startswith("/"):
-            raise UnsafePath(f"{source.path} is a relative symlink, which would break if moved elsewhere")
-
     # ------------------------------------------------------------------ preparing and applying
 
-    def _apply(self, live: Sequence[tuple[_Aim, _Found]], above: str) -> None:
+    def _apply(self, live: Sequence[tuple[Aim, Found]], above: str) -> None:
         several = len(live) > 1
         steps: list[Step] = []
         tops = {_below(path, above): top for path, top in self._tops.items() if lies_in(path, above)}
@@ -336,7 +217,7 @@ class Transaction:
                     with suppress(OSError):
                         os.unlink(litter, dir_fd=tops[step.directory])
 
-    def _prepare(self, step: Step, aim: _Aim, found: _Found) -> None:
+    def _prepare(self, step: Step, aim: Aim, found: Found) -> None:
         if not isinstance(aim.change, Put):
             return
         top = self._tops[aim.spot.directory]
@@ -351,7 +232,7 @@ class Transaction:
         finally:
             os.close(descriptor)
 
-    def _apply_one(self, step: Step, aim: _Aim, found: _Found, tops: dict[str, int]) -> None:
+    def _apply_one(self, step: Step, aim: Aim, found: Found, tops: dict[str, int]) -> None:
         top = tops[step.directory]
         self._demand_untouched(aim, found, top)
         if step.kind == "put" and found.status is None:
@@ -376,24 +257,19 @@ class Transaction:
             raise PlaceChangedError(target.path) from exc  # somebody who takes no locks was quicker
 
     @staticmethod
-    def _demand_untouched(aim: _Aim, found: _Found, top: int) -> None:
+    def _demand_untouched(aim: Aim, found: Found, top: int) -> None:
         """Look once more right before acting: an editor takes no locks, and the disk took its time to store bytes."""
         status = status_of(top, aim.spot.name)
-        if (None if status is None else _identity(status)) != found.identity:
+        if (None if status is None else identity_of(status)) != found.identity:
             raise PlaceChangedError(aim.spot.path)
 
 
-def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
-    # Without the ctime: it moves when a spare name is given to a file that has several already.
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-
-
-def _is_done(aim: _Aim, found: _Found) -> bool:
+def _is_done(aim: Aim, found: Found) -> bool:
     """Tell whether there is nothing to do: what shall be deleted is not there, and that was allowed."""
     return isinstance(aim.change, Delete) and found.status is None
 
 
-def _step(aim: _Aim, found: _Found, above: str, *, several: bool) -> Step:
+def _step(aim: Aim, found: Found, above: str, *, several: bool) -> Step:
     directory = _below(aim.spot.directory, above)
     change = aim.change
     if isinstance(change, Put):

@@ -45,6 +45,7 @@ again: that is what edits cost for two and a half seconds.
 BUSY_DIRECTORY_NS: Final = 50_000_000
 """A directory changed within so short a time may change again while it is listed; it is listed under its lock."""
 
+MAX_LISTINGS: Final = 4
 LISTING_PATIENCE_SECONDS: Final = 1.0
 MAX_CACHED_FILES: Final = 200_000
 """Remembered files of all roots together, some 400 bytes each."""
@@ -245,27 +246,34 @@ class Walk:
             except OSError as exc:
                 self._report(path, "unreadable", exc.strerror or str(exc))
 
-    def _entries(self, directory: str, descriptor: int) -> list[os.DirEntry[str]]:
-        """List a directory; under its lock when it is being changed, since some file systems then skip entries."""
-        before = os.fstat(descriptor).st_mtime_ns
-        busy = time.time_ns() - before < BUSY_DIRECTORY_NS
-        for quietly in (True, False) if not busy else (False,):
-            locked = -1 if quietly else self._try_lock(directory, descriptor)
+    def _entries(self, directory: str, descriptor: int) -> Collection[os.DirEntry[str]]:
+        """List a directory so that no entry is missed that was there all the time.
+
+        tmpfs skips entries, or shows them twice, when others are renamed over meanwhile. So a list is taken only if the
+        directory did not change under it; that writers of ours do not do while its lock is held.
+        """
+        path = os.path.join(self.request[0], directory)
+        found: dict[str, os.DirEntry[str]] = {}
+        quiet = time.time_ns() - os.fstat(descriptor).st_mtime_ns > BUSY_DIRECTORY_NS
+        for attempt in range(MAX_LISTINGS):
+            locked = -1 if quiet and attempt == 0 else self._try_lock(path, descriptor)
             try:
-                with mapped_errors(os.path.join(self.request[0], directory)), os.scandir(descriptor) as found:
-                    entries = list(found)
+                before = os.fstat(descriptor).st_mtime_ns
+                with mapped_errors(path), os.scandir(descriptor) as listing:
+                    entries = list(listing)
+                if os.fstat(descriptor).st_mtime_ns == before:
+                    return entries
             finally:
                 if locked >= 0:
                     os.close(locked)
-            after = os.fstat(descriptor).st_mtime_ns
-            if after == before:
-                break
-        return entries
+            found.update((entry.name, entry) for entry in entries)
+        return found.values()  # somebody goes on without locks: what was seen at any time; what is gone will tell
 
-    def _try_lock(self, directory: str, descriptor: int) -> int:
+    @staticmethod
+    def _try_lock(path: str, descriptor: int) -> int:
         own = os.open(".", OPEN_DIRECTORY, dir_fd=descriptor)
         try:
-            lock(own, directory, Patience.of(LISTING_PATIENCE_SECONDS), shared=True)
+            lock(own, path, Patience.of(LISTING_PATIENCE_SECONDS), shared=True)
         except BackendUnavailable:
             pass  # no locks here, or a writer that hangs: the list as it is, rather than none
         return own

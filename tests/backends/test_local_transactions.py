@@ -446,16 +446,23 @@ async def test_a_directory_swapped_for_a_symlink_is_not_entered(monkeypatch, bac
 # ---------------------------------------------------------------------- disks
 
 
+@contextmanager
+def mounted(path, options):
+    """A file system of its own."""
+    path.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"{options},mode=755", "tmpfs", str(path)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount a disk")
+    try:
+        yield str(path)
+    finally:
+        subprocess.run(["umount", "-l", str(path)], check=True)
+
+
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 256 KiB."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=256k,nr_inodes=64,mode=755", "tmpfs", str(path)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("only root may mount a small disk")
-    yield str(path)
-    subprocess.run(["umount", "-l", str(path)], check=True)
+    with mounted(tmp_path / "disk", "size=256k,nr_inodes=64") as path:
+        yield path
 
 
 async def test_a_full_disk_loses_nothing_and_leaves_nothing(backend, small_disk):
@@ -499,19 +506,22 @@ async def test_a_read_only_disk_is_read_and_says_that_it_cannot_be_written(backe
             await backend.transact([change], within=root)
 
 
-async def test_listing_never_skips_a_file_that_is_being_replaced(backend, small_disk):
-    root = f"{small_disk}/Memory"
-    names = [f"{number}.md" for number in range(12)]
-    await backend.transact([Put(f"{root}/{name}", b"x", ABSENT) for name in names], within=root)
-    done = asyncio.Event()
+async def test_listing_never_skips_or_doubles_a_file_that_is_being_replaced(backend, tmp_path):
+    with mounted(tmp_path / "disk", "size=64m") as root:
+        names = sorted(f"{number}.md" for number in range(3000))
+        for name in names:
+            with open(f"{root}/{name}", "wb") as file:
+                file.write(b"x")
+        done = threading.Event()
 
-    async def write():
-        for number in range(150):
-            await backend.replace(f"{root}/{number % 12}.md", b"%d" % number, expected=ANY)
-        done.set()
+        async def write():
+            for number in range(400):
+                await backend.replace(f"{root}/{number * 7 % 3000}.md", b"%d" % number, expected=ANY)
+            done.set()
 
-    async def read():
-        while not done.is_set():
-            assert [record.path for record in (await backend.snapshot(root)).files] == sorted(names)
+        async def read():
+            while not done.is_set():
+                assert [record.path for record in (await backend.snapshot(root, known=known)).files] == names
 
-    await asyncio.gather(write(), read())
+        known = {record.version for record in (await backend.snapshot(root)).files}
+        await asyncio.gather(write(), read())

@@ -52,7 +52,7 @@ class InMemoryPlace(Place):
 
 
 class TestInMemoryBackend(BackendContract):
-    lacks: ClassVar = {"owners": "one process, one user"}
+    lacks: ClassVar = {"owners": "one process, one user", "partial answers": "a call is answered whole"}
 
     @pytest.fixture
     async def place(self):
