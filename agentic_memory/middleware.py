@@ -61,7 +61,10 @@ class AgenticMemoryMiddleware(MiddlewareBase):
         return self._store
 
     def receipt(self, agent: Agent) -> Receipt | None:
-        """Return what memory did in the agent's last reply (or does in the running one); None before the first."""
+        """Return what memory did in the agent's last reply, or did so far in the running one; None before the first."""
+        running = self._reply_of(agent)
+        if running is not None:
+            return running.receipt
         data = HintLedger(agent.state, self._store.named_root).peek("receipt")
         return Receipt.from_dict(data) if isinstance(data, dict) else None
 

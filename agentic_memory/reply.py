@@ -77,7 +77,7 @@ class ReplyMemory:
             self._ledger = HintLedger(self._agent.state, root)
             self.receipt = replace(self.receipt, memory_dir=root)
             if self._resumed:
-                self._take_up(self._ledger.data.get("parked"))
+                self._take_up()
             snapshot = await self._load_in_time()
         except Exception as error:  # noqa: BLE001 - whatever the backend raises, memory must not end the reply
             self._fail("load", error)
@@ -304,7 +304,6 @@ class ReplyMemory:
         )
         loaded = tuple(LoadedFile(file.filename, file.version, by, file.tokens, state.cur_iter) for file in shown)
         self.receipt = replace(self.receipt, loaded=(*self.receipt.loaded, *loaded))
-        self.save()
 
     def put_back(self, blocks: Sequence[HintBlock]) -> None:
         """Bring back hints that a context compression took out before any model call saw them."""
@@ -331,14 +330,15 @@ class ReplyMemory:
 
     # ------------------------------------------------------------------ parking, ending
 
-    def _take_up(self, parked: Any) -> None:
+    def _take_up(self) -> None:
         """Go on with a reply that was parked on a confirmation: same prompt, same receipt, no second pick."""
+        parked, receipt = self._ledger.peek("parked"), self._ledger.peek("receipt")
         if not isinstance(parked, dict) or parked.get("reply_id") != self._agent.state.reply_id:
             return
         self._frozen = parked.get("section")
         self._picked = bool(parked.get("picked"))
-        if isinstance(parked.get("receipt"), dict):
-            self.receipt = Receipt.from_dict(parked["receipt"])
+        if isinstance(receipt, dict):
+            self.receipt = Receipt.from_dict(receipt)
             self._parked_calls = self.receipt.backend_calls
 
     async def close(self) -> None:
@@ -346,26 +346,17 @@ class ReplyMemory:
         for task in (self._picking, self._ranking, self._loading):
             task.cancel()
         await asyncio.gather(self._picking, self._ranking, self._loading, return_exceptions=True)
-        state = self._agent.state
-        if state.has_awaiting_tool_calls(self._agent.name):
-            self._ledger.data["parked"] = {
-                "reply_id": state.reply_id,
-                "section": self._frozen,
-                "picked": self._picked,
-                "receipt": self.receipt.as_dict(),
-            }
-        else:
-            self._ledger.data.pop("parked", None)
-        self.save()
-
-    def save(self) -> None:
-        """Write the receipt into the agent's state as it stands."""
+        state, data = self._agent.state, self._ledger.data
         self.receipt = replace(
             self.receipt,
-            reply_id=self._agent.state.reply_id,
+            reply_id=state.reply_id,
             backend_calls=self._parked_calls + self._store.backend.round_trips - self._calls_before,
         )
-        self._ledger.data["receipt"] = self.receipt.as_dict()
+        data["receipt"] = self.receipt.as_dict()
+        if state.has_awaiting_tool_calls(self._agent.name):
+            data["parked"] = {"reply_id": state.reply_id, "section": self._frozen, "picked": self._picked}
+        else:
+            data.pop("parked", None)
 
     # ------------------------------------------------------------------ notes
 
