@@ -13,7 +13,7 @@ import errno
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Hashable
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Set
 from contextlib import suppress
 from threading import Event
 from typing import Final, TypeVar
@@ -85,11 +85,12 @@ class LocalBackend(Backend, agentscope.tool.LocalBackend):
         returned, so that callers can tell by identity.
         """
         request = (check_path(root), suffix.lower(), hidden, max_bytes)
+        versions = known if isinstance(known, Set) else frozenset(known)  # a list would be searched for every file
 
         def look() -> Tree:
             with mapped_errors(root):
                 for _ in range(MAX_WALKS):
-                    walk = Walk(request, known)
+                    walk = Walk(request, versions)
                     tree = walk.run()
                     if not walk.journals:
                         break
