@@ -9,9 +9,10 @@ from agentscope.message import HintBlock
 from agentscope.state import AgentState
 
 from agentic_memory.document import Document
+from agentic_memory.excerpt import cut_around
 from agentic_memory.fence import as_attribute, fence_id, printable
 from agentic_memory.prompts import load_prompt
-from agentic_memory.tokens import cut_to_tokens, estimate_tokens
+from agentic_memory.tokens import estimate_tokens
 from agentic_memory.values import MemoryFile
 
 STATE_KEY: Final = "agentic_memory"
@@ -21,12 +22,12 @@ DAY_NS: Final = 86_400 * 10**9
 
 @dataclass(frozen=True, slots=True)
 class ShownFile:
-    """One file as a hint shows it. ``lines_left_out`` is None when it is whole."""
+    """One file as a hint shows it. ``left_out`` are 1-based inclusive ranges of its lines; empty when it is whole."""
 
     filename: str
     version: str
     text: str
-    lines_left_out: tuple[int, int] | None = None
+    left_out: tuple[tuple[int, int], ...] = ()
 
     @property
     def tokens(self) -> int:
@@ -34,22 +35,45 @@ class ShownFile:
         return estimate_tokens(self.text)
 
 
-def show_file(file: MemoryFile, document: Document, *, path: str, max_tokens: int) -> ShownFile:
-    """Render one file in its fence, cut at a line when it is longer than ``max_tokens``."""
+def show_file(
+    file: MemoryFile, document: Document, *, path: str, max_tokens: int, focus: int = 1, place: str = ""
+) -> ShownFile:
+    """Render one file in its fence; of one longer than ``max_tokens`` the part around line ``focus``.
+
+    Args:
+        file, document: What is shown.
+        path: Its absolute path.
+        max_tokens: Bound on the text inside the fence, the lines that tell what is left out not counted.
+        focus: 1-based line that has to be seen.
+        place: Its place in the hint, ``1/3``.
+    """
     whole = printable(document.text).rstrip("\n")
-    shown = cut_to_tokens(whole, max_tokens).rstrip("\n")
-    left_out = None
-    if len(shown) < len(whole):
-        first = shown.count("\n") + (2 if shown and whole[len(shown)] == "\n" else 1)
-        last = whole.count("\n") + 1
-        left_out = (first, last)
-        shown += "\n" + load_prompt("hint_rest").format(first=first, last=last, file=as_attribute(path))
-    attributes = f' type="{as_attribute(file.type)}"' if file.type else ""
+    shown, left_out = whole, ()
+    if estimate_tokens(whole) > max_tokens:
+        pieces = cut_around(whole, max_tokens=max_tokens, focus=focus, header_end=document.body_line - 1)
+        shown, left_out = _join(pieces, path, last_line=whole.count("\n") + 1)
+    attributes = f' n="{place}"' if place else ""
+    attributes += f' type="{as_attribute(file.type)}"' if file.type else ""
     attributes += f' written="{age}"' if (age := _age(file.mtime_ns)) else ""
     text = load_prompt("hint_file").format(
         id=fence_id(shown), file=as_attribute(path), attributes=attributes, text=shown
     )
     return ShownFile(file.filename, file.version, text, left_out)
+
+
+def _join(pieces: Sequence[tuple[int, str]], path: str, *, last_line: int) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Join pieces (first line, text) of a file with lines that say what is left out between and after them."""
+    parts: list[str] = []
+    left_out: list[tuple[int, int]] = []
+    following = 1
+    for first, text in (*pieces, (last_line + 1, "")):
+        if first > following:
+            left_out.append((following, first - 1))
+            parts.append(load_prompt("hint_rest").format(first=following, last=first - 1, file=as_attribute(path)))
+        if text:
+            parts.append(text)
+            following = first + text.count("\n") + 1
+    return "\n".join(parts), tuple(left_out)
 
 
 def render_hint(files: Sequence[ShownFile]) -> str:

@@ -52,6 +52,18 @@ class MemoryParameters(BaseModel):
         description="Instructions of the model that picks the files.",
         json_schema_extra={"format": "textarea"},
     )
+    retrieval_max_tokens: int = Field(
+        default=6_000,
+        ge=0,
+        title="Retrieval Max Tokens",
+        description="Tokens of all picked files that one reply may add to the context; the best come first.",
+    )
+    retrieval_timeout: float = Field(
+        default=30.0,
+        gt=0,
+        title="Retrieval Timeout",
+        description="Seconds after which a pick that has not come is given up; files that match by words stand in.",
+    )
     first_step_wait: float = Field(
         default=1.5,
         ge=0,

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from agentscope.agent import Agent
 from agentscope.event import HintBlockEvent
@@ -20,6 +20,7 @@ from agentic_memory.section import Section, render_unavailable, section_of
 from agentic_memory.selection.lexical import Hit, stands_out
 from agentic_memory.selection.model import MAX_PICKED_FILES, Pick, pick_by_model, render_manifest
 from agentic_memory.selection.query import Query
+from agentic_memory.selection.relations import successor_of
 from agentic_memory.shelf import INDEX_FILENAME, Snapshot
 from agentic_memory.store import MemoryStore
 from agentic_memory.tokens import estimate_tokens
@@ -30,6 +31,8 @@ logger = logging.getLogger("agentic_memory")
 MAX_LEXICAL_FILES: Final = 3
 """Files shown on the strength of their words alone: fewer than the model may pick, since words mislead more often."""
 
+MIN_SHOWN_TOKENS: Final = 100
+"""Room below which no further file is begun: a few lines of it would only tell that it exists."""
 MAX_NAMED_ENTRIES: Final = 500
 """Entries that fell out of the index named on a receipt, which is saved with the agent's state; the rest is counted,
 and ``cut`` has the lines of all of them."""
@@ -60,6 +63,7 @@ class ReplyMemory:
         self._frozen: str | None = None
         self._stepped = False
         self._shown_blocks: list[HintBlock] = []
+        self._shown_tokens = 0
         self._ledger = HintLedger(agent.state, store.named_root)
         self._picked = False
         self._resumed = resumed
@@ -139,18 +143,22 @@ class ReplyMemory:
         )
         self.receipt = replace(self.receipt, selector_calls=self.receipt.selector_calls + 1)
         try:
-            pick = await pick_by_model(
-                parameters.retrieval_model or self._agent.model,
-                instructions=parameters.retrieval_instructions,
-                query=self._query.text,
-                manifest=manifest,
-                filenames=candidates,
+            pick = await asyncio.wait_for(
+                pick_by_model(
+                    parameters.retrieval_model or self._agent.model,
+                    instructions=parameters.retrieval_instructions,
+                    query=self._query.text,
+                    manifest=manifest,
+                    filenames=candidates,
+                ),
+                parameters.retrieval_timeout,
             )
         except Exception as error:  # noqa: BLE001 - a model that fails here must not end the reply
             self._fail("select", error)
             return None
         self.receipt = replace(
             self.receipt,
+            selector_calls=self.receipt.selector_calls + pick.calls - 1,
             selector_input_tokens=self.receipt.selector_input_tokens + pick.input_tokens,
             selector_output_tokens=self.receipt.selector_output_tokens + pick.output_tokens,
         )
@@ -271,39 +279,62 @@ class ReplyMemory:
         return any(failure.stage == "select" for failure in self.receipt.failed)
 
     def _show(self, snapshot: Snapshot, filenames: Sequence[str], *, by: Picker) -> None:
-        ledger, state = self._ledger, self._agent.state
+        chosen = self._fresh(snapshot, filenames)
         shown: list[ShownFile] = []
-        for filename in filenames:
-            record, document = snapshot.documents[filename]
-            if ledger.shows(filename, record.version):
-                self._leave_out(filename, "already in the context with this content")
+        for number, filename in enumerate(chosen, 1):
+            room = self._parameters.retrieval_max_tokens - self._shown_tokens
+            if room < MIN_SHOWN_TOKENS and self._shown_tokens:
+                self._leave_out(filename, "over the budget of the reply, retrieval_max_tokens")
                 continue
-            if document.encoding == "binary":
-                self._leave_out(filename, "not text")
-                continue
-            path = f"{snapshot.root}/{filename}"
-            file = show_file(
-                snapshot.file(filename),
-                document,
-                path=path,
-                max_tokens=self._parameters.retrieval_max_tokens_per_md,
-            )
-            if file.lines_left_out is None:
-                note_read(state, path, record.version)
-            else:
-                self.receipt = replace(self.receipt, cut=(*self.receipt.cut, CutFile(filename, (file.lines_left_out,))))
+            file = self._show_one(snapshot, filename, room=room, place=f"{number}/{len(chosen)}")
+            self._shown_tokens += file.tokens
             shown.append(file)
         if not shown:
             return
+        state = self._agent.state
         block = HintBlock(hint=render_hint(shown))
         state.append_context(self._agent.name, [block])
         self._shown_blocks.append(block)
-        ledger.add(block, shown, reply_id=state.reply_id, tokens=estimate_tokens(str(block.hint)))
+        self._ledger.add(block, shown, reply_id=state.reply_id, tokens=estimate_tokens(str(block.hint)))
         self._events.append(
             HintBlockEvent(reply_id=state.reply_id, block_id=block.id, source=block.source, hint=block.hint)
         )
         loaded = tuple(LoadedFile(file.filename, file.version, by, file.tokens, state.cur_iter) for file in shown)
         self.receipt = replace(self.receipt, loaded=(*self.receipt.loaded, *loaded))
+
+    def _fresh(self, snapshot: Snapshot, filenames: Sequence[str]) -> list[str]:
+        """Return what of ``filenames`` is to be shown: successors for what is superseded, and nothing twice."""
+        chosen: dict[str, None] = {}
+        for picked in filenames:
+            filename = successor_of(snapshot.documents, picked)
+            if filename != picked:
+                self._leave_out(picked, f"superseded by {filename}")
+            record, document = snapshot.documents[filename]
+            if self._ledger.shows(filename, record.version):
+                self._leave_out(filename, "already in the context with this content")
+            elif document.encoding == "binary":
+                self._leave_out(filename, "not text")
+            else:
+                chosen[filename] = None
+        return list(chosen)
+
+    def _show_one(self, snapshot: Snapshot, filename: str, *, room: int, place: str) -> ShownFile:
+        record, document = snapshot.documents[filename]
+        hits = self._ranking.result() if self._ranking.done() else []
+        path = f"{snapshot.root}/{filename}"
+        file = show_file(
+            snapshot.file(filename),
+            document,
+            path=path,
+            max_tokens=min(self._parameters.retrieval_max_tokens_per_md, room),
+            focus=next((hit.line for hit in hits if hit.filename == filename), 1),
+            place=place,
+        )
+        if file.left_out:
+            self.receipt = replace(self.receipt, cut=(*self.receipt.cut, CutFile(filename, file.left_out)))
+        else:
+            note_read(self._agent.state, path, record.version)
+        return file
 
     def put_back(self, blocks: Sequence[HintBlock]) -> None:
         """Bring back hints that a context compression took out before any model call saw them."""

@@ -9,14 +9,22 @@ from agentscope.message import SystemMsg, UserMsg
 from agentscope.model import ChatModelBase
 from pydantic import BaseModel, BeforeValidator, Field
 
+from agentic_memory.errors import AgenticMemoryError
+
 MAX_PICKED_FILES: Final = 5
+MAX_CALLS: Final = 2
+_NUMBER: Final = re.compile(r"\s*[(\[#]?(\d{1,6})[)\].]?\s*")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
 
 
 def _listed(value: Any) -> Any:
-    """Take a bare name, or names in one string, for the list that was meant."""
+    """Take a bare name, a bare number, or names in one string, for the list of names that was meant."""
     if isinstance(value, str):
         return [part for part in re.split(r"[\n,]", value) if part.strip()]
+    if isinstance(value, int):
+        return [str(value)]
+    if isinstance(value, list | tuple):
+        return [str(item) if isinstance(item, int) else item for item in value]
     return value
 
 
@@ -24,7 +32,7 @@ class MemorySelection(BaseModel):
     """The answer asked of the selector."""
 
     selected_files: Annotated[list[str], BeforeValidator(_listed)] = Field(
-        description="Names of the files that help, as listed, most useful first; at most 5; empty when none does."
+        description="Names (or numbers) of the files that help, as listed, most useful first; 5 at most; or none."
     )
 
 
@@ -35,57 +43,70 @@ class Pick:
     Attributes:
         filenames: Existing files, best first, each once.
         unknown: Names in the answer that no file has.
-        input_tokens, output_tokens: What the call cost, 0 when the model does not tell.
+        calls: Model calls it took.
+        input_tokens, output_tokens: What they cost, 0 when the model does not tell.
     """
 
     filenames: tuple[str, ...]
     unknown: tuple[str, ...]
+    calls: int = 1
     input_tokens: int = 0
     output_tokens: int = 0
+
+
+class MalformedPick(AgenticMemoryError):
+    """A model answered the question for file names with something else, twice."""
 
 
 async def pick_by_model(
     model: ChatModelBase, *, instructions: str, query: str, manifest: str, filenames: Sequence[str]
 ) -> Pick:
-    """Ask the model once which files help with ``query``.
+    """Ask the model which files help with ``query``: once, and once more when the answer is no selection.
 
     The manifest stands before the query so that a provider's prefix cache holds while the memory does not change.
+
+    Raises:
+        MalformedPick: neither answer was a selection.
     """
-    answer = await model.generate_structured_output(
-        [
-            SystemMsg(name="system", content=instructions),
-            UserMsg(name="user", content=f"Available memories:\n{manifest}\n\nQuery: {query}"),
-        ],
-        structured_model=MemorySelection,
-    )
-    content = answer.content if isinstance(answer.content, Mapping) else {}
-    picked, unknown = match_names(content.get("selected_files"), filenames)
-    usage = answer.usage
-    return Pick(
-        filenames=picked[:MAX_PICKED_FILES],
-        unknown=unknown,
-        input_tokens=usage.input_tokens if usage else 0,
-        output_tokens=usage.output_tokens if usage else 0,
-    )
+    calls = input_tokens = output_tokens = 0
+    while True:
+        answer = await model.generate_structured_output(
+            [
+                SystemMsg(name="system", content=instructions),
+                UserMsg(name="user", content=f"Available memories:\n{manifest}\n\nQuery: {query}"),
+            ],
+            structured_model=MemorySelection,
+        )
+        calls += 1
+        if answer.usage is not None:
+            input_tokens += answer.usage.input_tokens
+            output_tokens += answer.usage.output_tokens
+        content = answer.content if isinstance(answer.content, Mapping) else {}
+        listed = _listed(content.get("selected_files"))
+        if isinstance(listed, list):
+            picked, unknown = match_names(listed, filenames)
+            return Pick(picked[:MAX_PICKED_FILES], unknown, calls, input_tokens, output_tokens)
+        if calls == MAX_CALLS:
+            raise MalformedPick(f"the model answered {str(answer.content)[:200]!r}, which is no list of file names")
 
 
 def render_manifest(files: Iterable[tuple[str, str, str]], *, max_description: int) -> str:
     """List (filename, type, description) one per line; descriptions are cut at ``max_description`` characters."""
     lines = []
-    for filename, kind, description in files:
+    for number, (filename, kind, description) in enumerate(files, 1):
         shown = " ".join(description.split())
         if len(shown) > max_description:
             shown = shown[:max_description].rstrip() + "…"
         name = _CONTROL.sub("?", filename)  # a name with a newline in it must not forge a line of its own
         tag = f"[{' '.join(kind.split())}] " if kind else ""
-        lines.append(f"- {tag}{name}" + (f": {shown}" if shown else ""))
+        lines.append(f"- ({number}) {tag}{name}" + (f": {shown}" if shown else ""))
     return "\n".join(lines)
 
 
 def match_names(answer: Any, filenames: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Match the names a model answered with those that exist: (found, unknown), each once, in the answer's order.
 
-    Tolerates what models really answer: ``./p.md``, ``Memory/p.md``, an absolute path, ``p`` for ``p.md``, another
+    ``filenames`` are in the manifest's order: an answer by number counts too. Tolerates what models really answer: ``./p.md``, ``Memory/p.md``, an absolute path, ``p`` for ``p.md``, another
     case, ``[user] p.md``, a copied manifest line, quotes or backticks, and a bare string instead of a list.
     """
     names = _listed(answer)
@@ -101,6 +122,8 @@ def match_names(answer: Any, filenames: Sequence[str]) -> tuple[tuple[str, ...],
         if not isinstance(name, str) or not name.strip():
             continue
         hit = next((match for form in _forms(name) if (match := _lookup(form, exact, folded))), None)
+        if hit is None and (number := _NUMBER.fullmatch(name)) and 0 < int(number[1]) <= len(filenames):
+            hit = filenames[int(number[1]) - 1]
         if hit is None:
             unknown[name.strip()] = None
         else:
@@ -121,6 +144,7 @@ def _forms(name: str) -> Iterable[str]:
     """Yield what may be meant by ``name``, the most literal first."""
     bare = name.strip().strip("`\"'“”‘’ ")
     bare = re.sub(r"^[-*+]\s+", "", bare)
+    bare = re.sub(r"^\(\d+\)\s*", "", bare)
     bare = re.sub(r"^\[[^\]]*\]\s*", "", bare).strip("`\"' ")
     yield bare
     if (line := re.match(r"(.+?\.md)\b", bare, re.IGNORECASE)) is not None:
