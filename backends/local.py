@@ -13,7 +13,8 @@ import errno
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Hashable, Set
+from collections.abc import AsyncIterator, Callable, Collection, Hashable
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from threading import Event
 from typing import Final, TypeVar
@@ -85,7 +86,7 @@ class LocalBackend(Backend, agentscope.tool.LocalBackend):
         returned, so that callers can tell by identity.
         """
         request = (check_path(root), suffix.lower(), hidden, max_bytes)
-        versions = known if isinstance(known, Set) else frozenset(known)  # a list would be searched for every file
+        versions = known if isinstance(known, AbstractSet) else frozenset(known)  # never a list per file
 
         def look() -> Tree:
             with mapped_errors(root):
