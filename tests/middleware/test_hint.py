@@ -249,7 +249,7 @@ async def test_a_long_file_is_shown_from_the_part_that_answers(workdir, make_mem
     lines = text.splitlines()
     assert before[0] == 5
     assert "## Vault" in lines[before[1] : before[1] + 20], "from a little before the line that answers"
-    assert after[1] == len(lines)
+    assert after[1] == len(text.rstrip().splitlines())
     assert f"lines {before[0]}-{before[1]} of" in hint.hint
     assert f"lines {after[0]}-{after[1]} of" in hint.hint
 
