@@ -19,6 +19,7 @@ from _measure import Row, arguments, report, timed_async
 from agentscope.agent import Agent
 from agentscope.message import UserMsg
 from agentscope.middleware import AgenticMemoryMiddleware as UpstreamMiddleware
+from agentscope.middleware import MiddlewareBase
 from agentscope.workspace._docker._docker_backend import DockerBackend as UpstreamBackend
 from anyio.to_thread import run_sync
 
@@ -147,7 +148,9 @@ async def measure_reply(container: "Container") -> list[Row]:
 
     async def first_call(backend: DockerBackend | None) -> float:
         model = Listening()
-        memory = [AgenticMemoryMiddleware(workdir="/bench/reply", backend=backend)] if backend else []
+        memory: list[MiddlewareBase] = []
+        if backend is not None:
+            memory.append(AgenticMemoryMiddleware(workdir="/bench/reply", backend=backend))
         agent = Agent(name="Friday", system_prompt="You are a helpful assistant.", model=model, middlewares=memory)
         since = time.perf_counter()
         await agent.reply(UserMsg("user", "What do you know about file 7?"))
