@@ -48,7 +48,7 @@ class Postings:
 
     def find(self, term: int) -> tuple[Ints, Counts]:
         """Return the rows that have ``term``, and how often each has it."""
-        at = int(np.searchsorted(self.terms, term))
+        at = int(self.terms.searchsorted(np.int32(term)))  # a plain int would have the whole array converted
         if at == len(self.terms) or self.terms[at] != term:
             return _EMPTY_ROWS, _EMPTY_COUNTS
         start, end = int(self.offsets[at]), int(self.offsets[at + 1])

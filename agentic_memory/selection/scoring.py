@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from agentic_memory.selection.postings import MAX_COUNT, Counts, Flags, Floats, Ints, Postings, Segment
+from agentic_memory.selection.postings import MAX_COUNT, Counts, Flags, Floats, Ints, Longs, Postings, Segment
 
 K1: Final = 1.2
 B: Final = 0.5
@@ -206,18 +207,7 @@ def add_passages(
         first_passage, first_part = shelf.segment.first_passage, shelf.segment.first_part
         low, high = first_passage[first_part[files]], first_passage[first_part[files + 1]]
         bases = np.append(0, np.cumsum(high - low))
-        scores = np.zeros(int(bases[-1]), np.float32)
-        for matches in found:
-            rows, counts = matches.rows[at], matches.counts[at]
-            left, right = np.searchsorted(rows, low), np.searchsorted(rows, high)
-            sizes = right - left
-            if not sizes.any():
-                continue
-            ends = np.cumsum(sizes)
-            picked = np.arange(int(ends[-1])) + np.repeat(left - ends + sizes, sizes)
-            chosen, often = rows[picked], counts[picked]
-            idf = np.float32(matches.term.weight * inverse_frequency(level, matches))
-            scores[chosen + np.repeat(bases[:-1] - low, sizes)] += idf * often / (often + level.norms[at][chosen])
+        scores = _score_ranges(level, at, found, low, high, bases)
         for candidate, base, end, start in zip(here, bases[:-1], bases[1:], low, strict=True):
             best = int(np.argmax(scores[base:end]))
             score = candidate.score + weight * float(scores[base + best])
@@ -225,9 +215,35 @@ def add_passages(
     return sort_candidates(collection, raised)
 
 
+def _score_ranges(
+    level: Level, at: int, found: Sequence[Matches], low: Ints, high: Ints, bases: Longs
+) -> NDArray[np.float64]:
+    """Return the BM25 scores of the rows ``low`` to ``high`` of each file, one file after the other from ``bases`` on."""
+    edges = np.concatenate([low, high])
+    places: list[Longs] = []
+    gains: list[Floats] = []
+    for matches in found:
+        rows, counts = matches.rows[at], matches.counts[at]
+        cuts = rows.searchsorted(edges)
+        left = cuts[: len(low)]
+        sizes = cuts[len(low) :] - left
+        ends = sizes.cumsum()
+        if not ends[-1]:
+            continue
+        picked = np.arange(ends[-1]) + (left - ends + sizes).repeat(sizes)
+        chosen, often = rows[picked], counts[picked]
+        idf = np.float32(matches.term.weight * inverse_frequency(level, matches))
+        places.append(chosen + (bases[:-1] - low).repeat(sizes))
+        gains.append(idf * often / (often + level.norms[at][chosen]))
+    if not places:
+        return np.zeros(int(bases[-1]))
+    size = int(bases[-1])
+    return np.asarray(np.bincount(np.concatenate(places), weights=np.concatenate(gains), minlength=size), np.float64)
+
+
 def holds(collection: Collection, candidate: Candidate, matches: Matches) -> bool:
     """Tell whether the candidate's file has the term, in any of its parts."""
     first_part = collection.shelves[candidate.shelf].segment.first_part
     rows = matches.rows[candidate.shelf]
-    at = int(np.searchsorted(rows, first_part[candidate.file]))
+    at = int(rows.searchsorted(first_part[candidate.file]))
     return at < len(rows) and int(rows[at]) < int(first_part[candidate.file + 1])

@@ -1,7 +1,7 @@
 """A light English stemmer: inflection goes, derivation stays.
 
 It only has to send the forms of one word to one term, and far-off words to different ones. Stripping derivation as
-well (Porter) was measured and found less on the same questions: see docs/recall.md.
+well (Porter) was measured and found no more on the same questions.
 """
 
 from typing import Final
@@ -73,14 +73,16 @@ _IRREGULAR: Final = {
     }.items()
     for form in forms.split()
 }
-_NOT_VERBS: Final = frozenset(["evening", "ceiling", "sibling", "wedding"])
+_UNINFLECTED: Final = frozenset(
+    ["ceiling", "evening", "lens", "news", "physics", "series", "sibling", "species", "wedding"]
+)
 
 
 def stem(word: str) -> str:
     """Return the term for a lower-case word; other scripts and words with digits come back as they are."""
     if word in _IRREGULAR:
         return stem(_IRREGULAR[word])
-    if len(word) <= _MIN_STEM or not word.isascii() or not word.isalpha():
+    if len(word) <= _MIN_STEM or word in _UNINFLECTED or not word.isascii() or not word.isalpha():
         return word
     return _close(_strip_verb(_strip_plural(word)))
 
@@ -96,7 +98,7 @@ def _strip_plural(word: str) -> str:
 
 
 def _strip_verb(word: str) -> str:
-    if word.endswith("eed") or word in _NOT_VERBS:
+    if word.endswith("eed"):
         return word
     for ending in ("ing", "ed"):
         base = word[: -len(ending)]

@@ -6,6 +6,7 @@ from itertools import chain
 from string import ascii_lowercase
 from typing import Final
 
+from agentic_memory.selection.stemming import stem
 from agentic_memory.selection.words import chunk_terms, fold, is_unspaced, split_chunks, split_spaced
 
 MIN_TYPO_CHARS: Final = 5
@@ -26,7 +27,10 @@ class _PieceNumbers(dict[str, tuple[int, ...]]):
         self._pairs = pairs
 
     def __missing__(self, piece: str) -> tuple[int, ...]:
-        found = tuple(self._number(term) for chunk in split_chunks(piece) for term in chunk_terms(chunk))
+        if piece.isascii() and piece.isalpha() and piece.islower() and len(piece) <= MAX_KEPT_CHARS:
+            found: tuple[int, ...] = (self._number(stem(piece)),)  # what the general way comes to, and most pieces are
+        else:
+            found = tuple([self._number(term) for chunk in split_chunks(piece) for term in chunk_terms(chunk)])
         if len(piece) <= MAX_KEPT_CHARS:
             if len(self) >= MAX_KEPT_PIECES:
                 self.clear()
