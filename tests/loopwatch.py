@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-LIMIT_SECONDS: Final = 1.0
+LIMIT_SECONDS: Final = 2.0
 _SAMPLE_SECONDS: Final = 0.25
 _SHOWN_FRAMES: Final = 12
 

@@ -79,9 +79,8 @@ async def test_a_blocked_loop_is_noticed_with_the_place_where_it_stood():
         await asyncio.sleep(0)
         time.sleep(0.2)  # the defect under test
         await asyncio.sleep(0)
-    assert len(blocks) == 1
-    assert blocks[0].seconds > 0.05
-    assert "the defect under test" in blocks[0].stack
+    (block,) = [block for block in blocks if "the defect under test" in block.stack]  # a busy machine may add others
+    assert block.seconds > 0.05
 
 
 async def test_work_in_a_thread_does_not_count_as_blocking():
