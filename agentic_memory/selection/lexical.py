@@ -60,6 +60,7 @@ CLEAR_MARGIN: Final = 1.5
 questions the file is then a right one in 98 of 100 cases."""
 _MERGE_RATIO: Final = 2
 _NOWHERE: Final = (-1,)
+_NEIGHBOURS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +210,9 @@ def _show(collection: Collection, candidate: Candidate, coverage: float) -> Hit:
     filename, document = segment.filenames[candidate.file], segment.documents[candidate.file]
     body = document.body
     first, last = segment.first_passage[segment.first_part[candidate.file : candidate.file + 2]].tolist()
-    starts, ends = segment.starts[first:last].tolist(), segment.ends[first:last].tolist()
-    start, end = widen_passage(list(zip(starts, ends, strict=True)), candidate.passage - first)
+    first, last = max(first, candidate.passage - _NEIGHBOURS), min(last, candidate.passage + _NEIGHBOURS + 1)
+    slices = zip(segment.starts[first:last].tolist(), segment.ends[first:last].tolist(), strict=True)
+    start, end = widen_passage(list(slices), candidate.passage - first)
     shown = body[start:end]
     if not shown.strip():
         return Hit(filename, candidate.score, coverage, 1, document.description or document.name)

@@ -7,6 +7,7 @@ so that a piece is always a slice of the text it came from.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from heapq import merge
 from itertools import pairwise
 from typing import Final
 
@@ -75,15 +76,26 @@ def _cut(body: str, start: int, end: int, headings: Sequence[Heading], size: int
     """Return where pieces of about ``size`` characters begin, and the end. Up to twice the size is not cut."""
     if end - start <= 2 * size:
         return [start, end]
-    inner = {gap.end() for gap in _BLANK.finditer(body, start, end)}
-    inner.update(heading.start for heading in headings if start < heading.start < end)
     cuts = [start]
-    for left, right in pairwise(sorted({start, *inner, end})):
+    for left, right in pairwise(_edges(body, start, end, headings)):
         for piece_start, piece_end in _pieces(body, left, right, size):
             if piece_end - cuts[-1] > size and piece_start > cuts[-1]:
                 cuts.append(piece_start)
     cuts.append(end)
     return cuts
+
+
+def _edges(body: str, start: int, end: int, headings: Sequence[Heading]) -> Iterator[int]:
+    """Yield in order where a block begins, and the end. Lazily: sorting them all would hold up other threads."""
+    gaps = (gap.end() for gap in _BLANK.finditer(body, start, end))
+    titles = (heading.start for heading in headings if start < heading.start < end)
+    last = start
+    yield start
+    for edge in merge(gaps, titles):
+        if last < edge < end:
+            yield edge
+            last = edge
+    yield end
 
 
 def _pieces(body: str, start: int, end: int, size: int) -> Iterator[tuple[int, int]]:
