@@ -36,12 +36,12 @@ from abc import abstractmethod
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import resources
 from secrets import token_hex
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio.to_thread
 from agentscope.tool import DirEntry
@@ -81,6 +81,7 @@ MAX_LOOKS: Final = 3
 MAX_REMEMBERED_TREES: Final = 16
 MAX_PATH_CHARACTERS: Final = 4095
 LOCK_PATIENCE_SECONDS: Final = 10
+_T = TypeVar("_T")
 _SMALL_ANSWER_BYTES: Final = 64 * 1024  # read in the event loop's thread; anything larger in a worker
 
 
@@ -165,7 +166,7 @@ class ShellBackend(Backend):
             read = partial(
                 read_look, body, nonce, since=since, sent=have, careful=careful, max_bytes=max_bytes, root=root
             )
-            look = read() if len(body) <= _SMALL_ANSWER_BYTES else await anyio.to_thread.run_sync(read)
+            look = await _aside(len(body), read)
             have.update(look.fresh)
             loose = [text for text in look.lines if text not in have]
             if not loose:
@@ -190,8 +191,8 @@ class ShellBackend(Backend):
             if body.startswith((b"A\n", b"X not-a-directory ")):
                 return ABSENT
             raise_refusal(body, path)
-            found, _end = take_framed(body, 0)
-            if found.whole:
+            found, whole = await _aside(len(body), partial(_take_checked, body))
+            if whole:
                 return FileRecord(path, found.size, found.mtime_ns, found.version, found.data)
             if found.problem == "too_large":
                 raise BackendUnavailable(
@@ -207,13 +208,10 @@ class ShellBackend(Backend):
         if not planned:
             return
         head = [_spell(check_path(within) if within else ""), str(LOCK_PATIENCE_SECONDS), str(len(planned))]
-        bodies: list[bytes] = []
-        for change in planned:
-            head.extend(_change_lines(change))
-            if isinstance(change, Put):
-                bodies.append(change.data)
+        size = sum(len(change.data) for change in planned if isinstance(change, Put))
+        request = await _aside(size, partial(_change_request, head, planned))
         what = planned[0].source if isinstance(planned[0], Move) else planned[0].path
-        body, _ = await self._ask("transact", _lines(*head) + b"".join(bodies), what)
+        body, _ = await self._ask("transact", request, what)
         if body.startswith(b"K\n"):
             return
         first, _, rest = body.partition(b"\n")
@@ -279,12 +277,7 @@ class ShellBackend(Backend):
         head = _lines(nonce, "base64" if self.text_only else "raw", _spell(self._workdir or ""))
         self.round_trips += 1
         raw = await self._run(script_of(verb), head + request)
-        if self.text_only:
-            try:
-                raw = b64decode(b"".join(raw.split()), validate=True)
-            except Base64Error as exc:
-                raise TornAnswerError(f"{what}: the sandbox gave no whole answer") from exc
-        body = unwrap(raw, nonce, what=what)
+        body = await _aside(len(raw), partial(_open_answer, raw, nonce, text_only=self.text_only, what=what))
         return body, nonce
 
 
@@ -363,6 +356,30 @@ def _raise_change_refusal(line: bytes, planned: list[Change], what: str) -> None
         what = change.source if isinstance(change, Move) else change.path
         rest = detail
     raise refusal(b"X %s %s\n" % (kind, rest), what)
+
+
+def _open_answer(raw: bytes, nonce: str, *, text_only: bool, what: str) -> bytes:
+    if text_only:
+        try:
+            raw = b64decode(b"".join(raw.split()), validate=True)
+        except Base64Error as exc:
+            raise TornAnswerError(f"{what}: the sandbox gave no whole answer") from exc
+    return unwrap(raw, nonce, what=what)
+
+
+def _take_checked(body: bytes) -> tuple[Framed, bool]:
+    found, _ = take_framed(body, 0)
+    return found, found.whole
+
+
+def _change_request(head: list[str], planned: list[Change]) -> bytes:
+    lines = [*head, *(line for change in planned for line in _change_lines(change))]
+    return _lines(*lines) + b"".join(change.data for change in planned if isinstance(change, Put))
+
+
+async def _aside(size: int, work: Callable[[], _T]) -> _T:
+    """Do what takes long for large sizes (hashing, decoding) in a worker thread, and small things at once."""
+    return work() if size <= _SMALL_ANSWER_BYTES else await anyio.to_thread.run_sync(work)
 
 
 def _change_lines(change: Change) -> list[str]:

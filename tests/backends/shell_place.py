@@ -92,13 +92,22 @@ def subprocess_place(shell: str, directory: Path, *, text_only: bool = False) ->
         yield
         away.rename(workdir)
 
+    backend = SubprocessBackend(shell, str(workdir), text_only=text_only)
+
+    @asynccontextmanager
+    async def cut_short() -> AsyncIterator[None]:
+        backend.spoil = lambda raw: raw[: len(raw) // 2]
+        yield
+        backend.spoil = bytes
+
     return Place(
-        backend=SubprocessBackend(shell, str(workdir), text_only=text_only),
+        backend=backend,
         rival=SubprocessBackend(shell, str(workdir)),
         root=str(workdir / "memory"),
         outside=str(directory / "outside"),
         run=run_here,
         unreachable=unreachable,
+        cut_short=cut_short,
     )
 
 

@@ -1,6 +1,7 @@
 """``adapt`` gives any AgentScope backend the promises of the seam."""
 
 import asyncio
+import sys
 from typing import ClassVar
 
 import pytest
@@ -89,7 +90,8 @@ async def test_contents_are_never_on_a_command_line_and_leave_nothing_behind(tmp
 
 
 async def test_a_request_too_large_for_an_argument_goes_through_a_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("agentic_memory.backends.adapt.MAX_ARGUMENT_BYTES", 10)
+    # By module: the package's attribute of that name is the function.
+    monkeypatch.setattr(sys.modules["agentic_memory.backends.adapt"], "MAX_ARGUMENT_BYTES", 10)
     inner = Recording()
     (tmp_path / "a.md").write_bytes(b"a")
     assert (await adapt(inner).fetch(str(tmp_path / "a.md"))).data == b"a"
