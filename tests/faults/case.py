@@ -170,13 +170,15 @@ def _told(answer: Answer, bytes_are: str) -> str:
     return f"{'done' if answer.ok else 'told'}, {bytes_are}"
 
 
-def sample(faults: Iterable[Fault], calls: Iterable[Call], *, everything: bool) -> list[tuple[Fault, Call]]:
+def sample(
+    faults: Iterable[Fault], calls: Iterable[Call], *, everything: bool, ends_only: bool = False
+) -> list[tuple[Fault, Call]]:
     """Return the cases to play: all there are, or each fault at the first read, the largest write and one more call."""
     chosen = []
     for number, fault in enumerate(faults):
         possible = [call for call in calls if fault.strikes(call)]
         ends = [call for call in possible if call.name in {"start: snapshot", "add: transact"}] or possible[:1]
-        between = [call for call in possible if call not in ends]
+        between = [] if ends_only else [call for call in possible if call not in ends]
         some = [*ends, *between[number % len(between) :][:1]] if between else ends
-        chosen += [(fault, call) for call in (possible if everything else some)]
+        chosen += [(fault, call) for call in possible if everything or call in some]
     return chosen

@@ -95,6 +95,7 @@ FAULTS = [
     fails("expired, paused by that", state="expire"),
     fails("killed", state="kill", lasting=True),
 ]
+UPLOADS = {"upload cut", "upload refused (507)"}
 
 
 def sandboxes(standin: StandIn) -> Iterator[AsyncSandbox]:

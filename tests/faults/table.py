@@ -10,6 +10,9 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
+from faults.case import Fault
+from faults.conversation import Call
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "faults.md"
 PROSE = Path(__file__).with_name("prose.md")
 MODE = os.environ.get("AGENTIC_MEMORY_FAULTS", "")
@@ -34,6 +37,12 @@ def note(place: str, fault: str, column: str, cell: str) -> None:
         )
 
 
+def note_case(place: str, fault: Fault, call: Call, cell: str) -> None:
+    """Keep what became of a case; that the next reply works was looked at on the way."""
+    note(place, fault.name, call.name, cell)
+    note(place, fault.name, NEXT, "the memory is gone" if fault.lasting else "works")
+
+
 @cache
 def read_page() -> Cells:
     """Return the cells of the page."""
@@ -52,7 +61,7 @@ def read_page() -> Cells:
 
 
 def render_page(cells: Cells) -> str:
-    """Return the page."""
+    """Return the page: faults and columns in the order in which they were found."""
     places: dict[str, dict[str, None]] = defaultdict(dict)
     columns: dict[str, dict[str, None]] = defaultdict(dict)
     for place, fault, column in cells:

@@ -82,7 +82,7 @@ def disk(tmp_path_factory):
 @pytest.mark.parametrize(("fault", "call"), CASES, ids=str)
 async def test_a_failing_disk_loses_nothing(disk, fault, call):
     place = LocalPlace(disk)
-    table.note(PLACE, fault.name, call.name, await play_case(place, fault, call))
+    table.note_case(PLACE, fault, call, await play_case(place, fault, call))
     subprocess.run(["rm", "-rf", place.workdir], check=True)
 
 
@@ -106,4 +106,4 @@ def cells_of_nobody():
 
 @pytest.mark.parametrize("call", DENIED_CALLS, ids=str)
 def test_a_closed_directory_loses_nothing(cells_of_nobody, call):
-    table.note(PLACE, DENIED.name, call.name, cells_of_nobody[call.name])
+    table.note_case(PLACE, DENIED, call, cells_of_nobody[call.name])

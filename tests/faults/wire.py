@@ -84,9 +84,12 @@ class Wire:
             daemon.connect(self._daemon)
             with self._lock:
                 self._open |= {client, daemon}
-            line = _Line(self, client, daemon)
-            for pump in (line.send, line.answer):
-                Thread(target=pump, daemon=True).start()
+            Thread(target=_Line(self, client, daemon).carry, daemon=True).start()
+
+    def forget(self, *ended: socket.socket) -> None:
+        """Drop connections that are over."""
+        with self._lock:
+            self._open -= set(ended)
 
     def spring(self, said: bytes) -> Trap | None:
         """Return the trap if it closes on what was said."""
@@ -110,8 +113,16 @@ class _Line:
         self._daemon = daemon
         self._swallowing: bytes | None = None
 
-    def send(self) -> None:
-        """Carry what the client says."""
+    def carry(self) -> None:
+        """Carry what both sides say until both are done."""
+        back = Thread(target=self._answer, daemon=True)
+        back.start()
+        self._send()
+        back.join()
+        self._break()
+        self._wire.forget(self._client, self._daemon)
+
+    def _send(self) -> None:
         try:
             while said := self._client.recv(CHUNK_BYTES):
                 trap = self._wire.spring(said)
@@ -126,8 +137,7 @@ class _Line:
         except OSError:
             self._break()
 
-    def answer(self) -> None:
-        """Carry what the daemon says, unless it is not to be heard."""
+    def _answer(self) -> None:
         try:
             while said := self._daemon.recv(CHUNK_BYTES):
                 if self._swallowing is None:
