@@ -41,7 +41,7 @@ from agentscope.tool import ExecResult
 
 from agentic_memory.backends.preconditions import paths_of
 from agentic_memory.backends.shell import ShellBackend
-from agentic_memory.backends.shell_answer import TornAnswerError
+from agentic_memory.backends.shell.answer import TornAnswerError
 from agentic_memory.backends.values import ABSENT, ANY, Change, Changes, Delete, Expected, Put, version_of
 from agentic_memory.errors import AgenticMemoryError, BackendUnavailable
 

@@ -12,11 +12,11 @@ from agentic_memory.backends import (
     ABSENT,
     FileRecord,
     LocalBackend,
-    local_files,
-    local_tree,
     version_of,
 )
-from agentic_memory.backends import local as local_module
+from agentic_memory.backends.local import backend as local_module
+from agentic_memory.backends.local import files as local_files
+from agentic_memory.backends.local import tree as local_tree
 from agentic_memory.backends.values import MAX_FILE_BYTES
 from agentic_memory.errors import BackendUnavailable
 from agentic_memory.testing import BackendContract

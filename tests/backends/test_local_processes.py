@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agentic_memory.backends import ABSENT, LocalBackend, Put
-from agentic_memory.backends.local_journal import JOURNAL_NAME, is_own_name
+from agentic_memory.backends.local.journal import JOURNAL_NAME, is_own_name
 
 WORKERS = Path(__file__).parent / "workers" / "forks.py"
 KILLS = 200

@@ -18,20 +18,20 @@ from agentic_memory.backends import (
     LocalBackend,
     Move,
     Put,
-    local_files,
-    local_journal,
-    local_transaction,
     version_of,
 )
-from agentic_memory.backends import local as local_module
-from agentic_memory.backends.local_journal import (
+from agentic_memory.backends.local import backend as local_module
+from agentic_memory.backends.local import files as local_files
+from agentic_memory.backends.local import journal as local_journal
+from agentic_memory.backends.local import transaction as local_transaction
+from agentic_memory.backends.local.journal import (
     JOURNAL_NAME,
     BrokenJournalError,
     is_own_name,
     new_temporary_name,
     parse_journal,
 )
-from agentic_memory.backends.local_transaction import Transaction
+from agentic_memory.backends.local.transaction import Transaction
 from agentic_memory.errors import BackendUnavailable, Conflict, UnsafePath
 
 BEFORE = {"a.md": b"a", "b.md": b"b", "sub/c.md": b"c", "sub/d.md": b"d"}

@@ -13,7 +13,7 @@ from shell_place import SHELLS, SubprocessBackend, find_shell
 
 from agentic_memory.backends import ABSENT, ANY, Delete, Move, Put
 from agentic_memory.backends.shell import script_of
-from agentic_memory.backends.shell_answer import unwrap
+from agentic_memory.backends.shell.answer import unwrap
 from agentic_memory.errors import BackendUnavailable, UnsafePath
 
 NONCE = "0" * 32

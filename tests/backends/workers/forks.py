@@ -14,8 +14,8 @@ import traceback
 from threading import Event
 
 from agentic_memory.backends import ABSENT, ANY, LocalBackend, Move, Put, version_of
-from agentic_memory.backends.local_locks import Patience
-from agentic_memory.backends.local_transaction import Transaction
+from agentic_memory.backends.local.locks import Patience
+from agentic_memory.backends.local.transaction import Transaction
 from agentic_memory.errors import AgenticMemoryError, Conflict
 
 

@@ -14,7 +14,7 @@ from random import uniform
 from threading import Event
 from typing import Final
 
-from agentic_memory.backends.local_files import mapped_errors, open_directory
+from agentic_memory.backends.local.files import mapped_errors, open_directory
 from agentic_memory.errors import BackendUnavailable
 
 try:

@@ -8,7 +8,7 @@ from hashlib import sha256
 from threading import Condition
 from typing import TYPE_CHECKING, Final
 
-from agentic_memory.backends.docker_wire import BrokenOffError, Exec, NoShellError, check_running
+from agentic_memory.backends.docker.wire import BrokenOffError, Exec, NoShellError, check_running
 from agentic_memory.backends.shell import text_of
 from agentic_memory.errors import BackendUnavailable
 
@@ -24,7 +24,7 @@ _NO_SUCH_PROGRAM: Final = ("executable file not found", "no such file or directo
 
 
 class Shell:
-    """One ``sh`` that runs ``shell_loop.sh``."""
+    """One ``sh`` that runs ``shell/loop.sh``."""
 
     def __init__(self, client: "DockerClient", container: str, seconds: float) -> None:
         self._defined: set[str] = set()

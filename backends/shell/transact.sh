@@ -184,7 +184,7 @@ unlock() {
 
 # ------------------------------------------------------------------------------------------------------------- changing
 
-# await_word: in a shell that serves many calls (shell_loop.sh) the caller says once more that it wants this, when all
+# await_word: in a shell that serves many calls (loop.sh) the caller says once more that it wants this, when all
 # is prepared. One that gave up meanwhile, say because the container was paused, hung up: then nothing is written.
 await_word() {
     [ "${agentic_memory_go:-}" = 1 ] || return 0

@@ -3,12 +3,11 @@
 Everything that waits (for the disk, for another process) runs in worker threads; the event loop is never held up. A
 cancelled call is waited for: it has happened wholly or not at all when ``CancelledError`` comes out.
 
-How the promises of the seam are kept: ``local_files`` (paths and links), ``local_locks`` (between processes),
-``local_transaction`` and ``local_journal`` (all or nothing, also after ``kill -9``), ``local_tree`` (one fast pass).
+How the promises of the seam are kept: ``files`` (paths and links), ``locks`` (between processes),
+``transaction`` and ``journal`` (all or nothing, also after ``kill -9``), ``tree`` (one fast pass).
 POSIX only: locks on directories and opening relative to a directory are not to be had elsewhere.
 """
 
-import asyncio
 import errno
 import os
 import shutil
@@ -21,10 +20,9 @@ from typing import Final, TypeVar
 
 import agentscope.tool
 from agentscope.tool import BackendBase, DirEntry
-from anyio import to_thread
 
 from agentic_memory.backends.base import Backend, check_path
-from agentic_memory.backends.local_files import (
+from agentic_memory.backends.local.files import (
     demand_no_dangling_link_above,
     locate,
     mapped_errors,
@@ -32,10 +30,11 @@ from agentic_memory.backends.local_files import (
     read_regular,
     unavailable,
 )
-from agentic_memory.backends.local_journal import find_journals, recover
-from agentic_memory.backends.local_locks import LOCK_SECONDS, Patience
-from agentic_memory.backends.local_transaction import Transaction
-from agentic_memory.backends.local_tree import Walk
+from agentic_memory.backends.local.journal import find_journals, recover
+from agentic_memory.backends.local.locks import LOCK_SECONDS, Patience
+from agentic_memory.backends.local.transaction import Transaction
+from agentic_memory.backends.local.tree import Walk
+from agentic_memory.backends.threads import run_to_end
 from agentic_memory.backends.values import ABSENT, MAX_FILE_BYTES, Absent, Changes, FileRecord, Tree, version_of
 from agentic_memory.errors import UnsafePath
 
@@ -118,22 +117,8 @@ class LocalBackend(Backend, agentscope.tool.LocalBackend):
         await self._work(transaction.run, cancelled)
 
     async def _work(self, call: Callable[[], _T], cancelled: Event | None = None) -> _T:
-        """Run ``call`` in a worker thread to its end, whatever becomes of the caller meanwhile."""
         self.round_trips += 1
-        task = asyncio.ensure_future(to_thread.run_sync(call))
-        interrupted = False
-        while not task.done():
-            try:
-                await asyncio.wait({task})
-            except asyncio.CancelledError:
-                interrupted = True
-                if cancelled is not None:
-                    cancelled.set()  # still waiting for a lock? then nothing has happened, and need not
-        if interrupted:
-            if not task.cancelled():
-                task.exception()  # the caller is gone; nobody else will ask for it
-            raise asyncio.CancelledError
-        return task.result()
+        return await run_to_end(call, cancelled)
 
     # ------------------------------------------------------------------ what AgentScope's tools call
 

@@ -17,7 +17,7 @@ from operator import attrgetter, is_
 from threading import Lock
 from typing import Final
 
-from agentic_memory.backends.local_files import (
+from agentic_memory.backends.local.files import (
     MAX_TORN_READS,
     OPEN_DIRECTORY,
     OPEN_FILE,
@@ -29,8 +29,8 @@ from agentic_memory.backends.local_files import (
     signature_of,
     unavailable,
 )
-from agentic_memory.backends.local_journal import JOURNAL_NAME, is_own_name
-from agentic_memory.backends.local_locks import Patience, lock
+from agentic_memory.backends.local.journal import JOURNAL_NAME, is_own_name
+from agentic_memory.backends.local.locks import Patience, lock
 from agentic_memory.backends.values import FileRecord, Obstacle, ObstacleKind, Tree, version_of
 from agentic_memory.errors import BackendUnavailable
 

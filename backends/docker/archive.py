@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from agentic_memory.backends.docker_wire import check_running, mapped
+from agentic_memory.backends.docker.wire import check_running, mapped
 from agentic_memory.backends.values import (
     ABSENT,
     Absent,

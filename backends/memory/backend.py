@@ -17,7 +17,7 @@ from agentscope.tool import DirEntry, ExecResult
 from anyio.lowlevel import checkpoint
 
 from agentic_memory.backends.base import Backend, check_path
-from agentic_memory.backends.memory_nodes import (
+from agentic_memory.backends.memory.nodes import (
     NEW_FILE_MODE,
     Directory,
     File,

@@ -48,7 +48,7 @@ from agentscope.tool import DirEntry
 
 from agentic_memory.backends.base import Backend, check_path
 from agentic_memory.backends.preconditions import check_changes, expected_word
-from agentic_memory.backends.shell_answer import (
+from agentic_memory.backends.shell.answer import (
     Framed,
     Look,
     TornAnswerError,
@@ -289,8 +289,8 @@ def script_of(verb: str) -> str:
 
 @cache
 def text_of(name: str) -> str:
-    """Return the text of ``shell_<name>.sh``."""
-    return (resources.files("agentic_memory.backends") / f"shell_{name}.sh").read_text("utf-8")
+    """Return the text of ``<name>.sh``."""
+    return (resources.files(__package__) / f"{name}.sh").read_text("utf-8")
 
 
 def _settle(

@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass
 from secrets import token_hex
 from typing import Any, Final
 
-from agentic_memory.backends.local_files import (
+from agentic_memory.backends.local.files import (
     CREATE_FILE,
     OPEN_DIRECTORY,
     demand_regular,
@@ -39,7 +39,7 @@ from agentic_memory.backends.local_files import (
     sync_directory,
     write_all,
 )
-from agentic_memory.backends.local_locks import Patience, PlaceChangedError, lock_directories
+from agentic_memory.backends.local.locks import Patience, PlaceChangedError, lock_directories
 from agentic_memory.backends.values import version_of
 from agentic_memory.errors import AgenticMemoryError
 

@@ -18,6 +18,7 @@ the error says so.
 """
 
 from collections.abc import Collection, Hashable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import anyio
@@ -26,10 +27,11 @@ from anyio.lowlevel import RunVar
 from anyio.to_thread import run_sync
 
 from agentic_memory.backends.base import check_path
-from agentic_memory.backends.docker_archive import fetch_from_archive, snapshot_from_archive
-from agentic_memory.backends.docker_shells import MAX_LOOP_REQUEST_BYTES, Shells
-from agentic_memory.backends.docker_wire import Exec, NoShellError, connect
+from agentic_memory.backends.docker.archive import fetch_from_archive, snapshot_from_archive
+from agentic_memory.backends.docker.shells import MAX_LOOP_REQUEST_BYTES, Shells
+from agentic_memory.backends.docker.wire import Exec, NoShellError, connect
 from agentic_memory.backends.shell import ShellBackend, script_of
+from agentic_memory.backends.threads import run_to_end
 from agentic_memory.backends.values import MAX_FILE_BYTES, Absent, Changes, FileRecord, Tree
 from agentic_memory.errors import BackendUnavailable
 
@@ -125,7 +127,8 @@ class DockerBackend(ShellBackend):
 
     async def _run(self, script: str, request: bytes) -> bytes:
         changes = script == script_of("transact")
-        return await self._in_thread(lambda: self._call(script, request, changes=changes))
+        call = partial(self._call, script, request, changes=changes)
+        return await self._in_thread(call, changes=changes)
 
     def _call(self, script: str, request: bytes, *, changes: bool) -> bytes:
         client = self._connect()
@@ -195,14 +198,16 @@ class DockerBackend(ShellBackend):
             self._shells = Shells(client, self._container)
         return client
 
-    async def _in_thread(self, call: "Callable[[], _T]") -> _T:
-        # Not abandoned when cancelled: the call is bounded by its timeout, and half-known outcomes help nobody.
+    async def _in_thread(self, call: "Callable[[], _T]", *, changes: bool = False) -> _T:
         try:
             limiter = _limiter.get()
         except LookupError:
             limiter = anyio.CapacityLimiter(MAX_WAITING_THREADS)
             _limiter.set(limiter)
-        return await run_sync(call, limiter=limiter)
+        if changes:
+            return await run_to_end(call, limiter=limiter)
+        # A read that nobody waits for any more is left to its timeout.
+        return await run_sync(call, limiter=limiter, abandon_on_cancel=True)
 
 
 _NO_LIMIT_SECONDS: Final = 7 * 24 * 3600.0

@@ -4,7 +4,7 @@ import os
 import stat
 from dataclasses import dataclass
 
-from agentic_memory.backends.local_files import (
+from agentic_memory.backends.local.files import (
     Spot,
     demand_regular,
     locate,

@@ -1,4 +1,4 @@
-"""A transaction on the local disk: look, demand, prepare, apply; see ``local_journal`` for the several-files part."""
+"""A transaction on the local disk: look, demand, prepare, apply; see ``journal`` for the several-files part."""
 
 import os
 import stat
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
-from agentic_memory.backends.local_files import (
+from agentic_memory.backends.local.files import (
     CREATE_FILE,
     Spot,
     demand_no_dangling_link_above,
@@ -23,8 +23,8 @@ from agentic_memory.backends.local_files import (
     sync_directory,
     write_all,
 )
-from agentic_memory.backends.local_inspection import Aim, Found, Inspection, aim_at, identity_of
-from agentic_memory.backends.local_journal import (
+from agentic_memory.backends.local.inspection import Aim, Found, Inspection, aim_at, identity_of
+from agentic_memory.backends.local.journal import (
     JOURNAL_NAME,
     Step,
     find_journals,
@@ -35,7 +35,7 @@ from agentic_memory.backends.local_journal import (
     roll_back,
     write_journal,
 )
-from agentic_memory.backends.local_locks import Patience, PlaceChangedError, lock_directories
+from agentic_memory.backends.local.locks import Patience, PlaceChangedError, lock_directories
 from agentic_memory.backends.preconditions import check_changes, demand, expected_word, paths_of
 from agentic_memory.backends.values import Change, Changes, Delete, Move, Put, version_of
 from agentic_memory.errors import BackendUnavailable, Conflict, UnsafePath
