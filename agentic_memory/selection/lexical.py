@@ -43,6 +43,8 @@ GUESS_WEIGHT: Final = 0.6
 """What a match counts that was only found by forgiving a typo, or by one character of a pair."""
 MAX_QUERY_TERMS: Final = 64
 """Of a longer query the rarest terms are searched for: the rest adds time and no aim."""
+MAX_GUESSED_TERMS: Final = 24
+"""In a longer query no word is guessed at: a paste has many unknown words, and needs none of them."""
 SHORTLIST: Final = 20
 SHORTLIST_RATIO: Final = 4
 """How many files per wanted one are looked at passage by passage, and at least how many."""
@@ -159,13 +161,15 @@ class LexicalIndex:
         return writer.build()
 
     def _match(self, query: str, level: Level) -> list[Matches]:
-        found = [matches for text in query_terms(query) for matches in self._match_text(text, level)]
+        texts = query_terms(query)
+        guess = len(texts) <= MAX_GUESSED_TERMS
+        found = [matches for text in texts for matches in self._match_text(text, level, guess=guess)]
         if len(found) > MAX_QUERY_TERMS:
             found.sort(key=lambda matches: (not matches.frequency, matches.frequency))
             del found[MAX_QUERY_TERMS:]
         return found if any(matches.frequency for matches in found) else []
 
-    def _match_text(self, text: str, level: Level) -> list[Matches]:
+    def _match_text(self, text: str, level: Level, *, guess: bool) -> list[Matches]:
         """Find one term of the query; when no file has it, what it may have meant."""
         vocabulary = self._vocabulary
         number = vocabulary.find(text)
@@ -175,6 +179,8 @@ class LexicalIndex:
             exact = match_term(level, QueryTerm((number,)))
             if exact.frequency:
                 return [exact]
+        if not guess:
+            return [match_term(level, QueryTerm(_NOWHERE))]
         if is_unspaced(text):
             guesses = [vocabulary.find_containing(character) for character in text]
             return [match_term(level, QueryTerm(numbers or _NOWHERE, GUESS_WEIGHT / 2)) for numbers in guesses]

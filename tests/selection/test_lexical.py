@@ -176,3 +176,44 @@ def test_searches_run_beside_updates() -> None:
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+def test_one_word_in_common_of_several_is_no_answer() -> None:
+    index = index_of(**{f"n{number}": f"topic {number}" for number in range(30)}, policy="the policy on parking")
+    assert index.search("what is the policy on sabbaticals and unpaid leave") == []
+
+
+def test_a_clear_match_stands_out_and_a_tie_does_not() -> None:
+    index = index_of(key="the spare key hangs behind the print", a="green tea in the morning", b="green tea at night")
+    assert stands_out(index.search("where is the spare key"))
+    assert not stands_out(index.search("green tea"))
+
+
+def test_a_huge_query_is_answered() -> None:
+    index = index_of(key="the spare key hangs behind the kandinsky", other="green tea")
+    assert names(index, "kandinsky " * 5000) == ["key.md"]
+
+
+def test_a_failed_update_leaves_the_index_as_it_was() -> None:
+    index = index_of(a="green tea")
+    broken: dict = {"a.md": ("2", memory("a", "black coffee")), "b.md": ("1", None)}
+    with pytest.raises(AttributeError):
+        index.update(broken)
+    assert names(index, "tea") == ["a.md"]
+    index.update({"a.md": ("2", memory("a", "black coffee"))})
+    assert names(index, "coffee") == ["a.md"]
+
+
+def test_a_file_older_than_ten_thousand_newer_ones_is_found() -> None:
+    index = LexicalIndex()
+    files = {"old.md": ("1", memory("old", "the boat is moored at pier nineteen"))}
+    files |= {f"new{number}.md": ("1", memory("note", f"entry {number}")) for number in range(10_000)}
+    index.update(files)
+    assert names(index, "where is the boat moored") == ["old.md"]
+
+
+def test_a_file_without_a_body_shows_its_description() -> None:
+    index = LexicalIndex()
+    index.update({"a.md": ("1", memory("tea", "", description="likes sencha"))})
+    [hit] = index.search("sencha")
+    assert (hit.passage, hit.line) == ("likes sencha", 1)
