@@ -51,7 +51,7 @@ def read_page() -> Cells:
     for line in PAGE.read_text("utf-8").splitlines():
         if line.startswith("## "):
             place, columns = line.removeprefix("## "), []
-        elif line.startswith("|") and not line.startswith("| -"):
+        elif place and line.startswith("|") and not line.startswith("| -"):
             words = [word.strip() for word in re.split(r"(?<!\\)\|", line.strip("|"))]
             if not columns:
                 columns = words[1:]
