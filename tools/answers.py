@@ -30,8 +30,8 @@ def as_tool_error(exc: Exception) -> ToolChunk:
     match exc:
         case BackendUnavailable():
             text = (
-                f"{str(exc).rstrip('.')}. Nothing was changed. The file may well be there: do not take it for missing. "
-                "Try once more; if it fails again, tell the user."
+                f"{str(exc).rstrip('.')}. The file may well be there: do not take it for missing. Read it to see what it "
+                "holds, then try once more; if it fails again, tell the user."
             )
         case Conflict():
             text = f"{exc.path} was changed by others again and again meanwhile, so nothing was written. Read it again."
