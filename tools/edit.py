@@ -7,6 +7,7 @@ from agentscope.state import AgentState
 from agentscope.tool import BackendBase, ToolBase, ToolChunk, ToolMiddlewareBase
 
 from agentic_memory.backends import ABSENT, version_of
+from agentic_memory.bases import BaseSource, remember_base
 from agentic_memory.encodings import decode, encode
 from agentic_memory.errors import Conflict
 from agentic_memory.tools.answers import Refusal, answer, answers_errors
@@ -15,9 +16,10 @@ from agentic_memory.tools.cache import drop_cache, refresh_cache, show_text
 from agentic_memory.tools.diffs import unified_diff
 from agentic_memory.tools.guards import find_blanked_header, find_stub
 from agentic_memory.tools.inputs import check_absolute, check_text
+from agentic_memory.tools.merging import merge_newer
 from agentic_memory.tools.reads import note_read
 from agentic_memory.tools.replacement import Replacement, explain_no_match, replace_text
-from agentic_memory.tools.seen import Seen, how_seen, keep_as_seen_before
+from agentic_memory.tools.seen import Seen, find_seen, how_seen, keep_as_seen_before
 
 MAX_ATTEMPTS: Final = 5
 """How often an edit is tried when the file keeps changing underneath it."""
@@ -29,8 +31,12 @@ class Edit(agentscope.tool.Edit):
     """AgentScope's Edit, made on the bytes that are there now and on none but those it replaces.
 
     Somebody else's change does not stand in the way as long as ``old_string`` still matches as it must: both changes
-    are kept, and the answer says so. Until it reads again, the agent may go on editing such a file but not Write it.
+    are kept, and the answer says so. Where it matches no more, the edit is made in the text the agent knew and merged.
     """
+
+    bases: BaseSource | None = None
+    """Where else to look for a text that the agent has read and this process does not keep: a history. An attribute,
+    because the constructor takes AgentScope's arguments and no others."""
 
     def __init__(
         self,
@@ -72,9 +78,18 @@ class Edit(agentscope.tool.Edit):
             text, encoding = decode(current)
             if encoding == "binary":
                 raise Refusal(f"{file_path} holds NUL bytes, so it is no text and cannot be edited.")
+            known = edited = None
+            if seen is Seen.BEFORE:
+                known = await find_seen(_agent_state, file_path, elsewhere=self.bases)
+                edited = None if known is None else _edit_known(known, old_string, new_string, replace_all=replace_all)
             result = replace_text(text, old_string, new_string)
-            _check_matches(file_path, result, text, old_string, replace_all=replace_all, seen=seen)
-            data = encode(result.text, encoding)
+            count = len(result.lines)
+            if not count and known is not None and edited is not None:
+                data = await merge_newer(file_path, base=known, ours=edited[0], theirs=current)
+                count = edited[1]
+            else:
+                _check_matches(file_path, result, text, old_string, replace_all=replace_all, seen=seen)
+                data = encode(result.text, encoding)
             _check_loss(file_path, current, data)
             try:
                 await self._place.replace(file_path, data, expected=version_of(current))
@@ -82,8 +97,7 @@ class Edit(agentscope.tool.Edit):
                 current = conflict.current
                 continue
             if _agent_state is not None:
-                await self._remember(file_path, data, _agent_state, seen)
-            count = len(result.lines)
+                await self._remember(file_path, data, _agent_state, seen, None if edited is None else edited[0])
             replaced = f"all {count} occurrences" if replace_all else "1 occurrence"
             return answer(
                 f"Successfully replaced {replaced} in {file_path}{_CHANGED if seen is Seen.BEFORE else ''}",
@@ -93,21 +107,34 @@ class Edit(agentscope.tool.Edit):
             )
         raise Conflict(file_path, expected="the bytes just seen", current=current)
 
-    async def _remember(self, path: str, data: bytes, state: AgentState, seen: Seen) -> None:
+    async def _remember(self, path: str, data: bytes, state: AgentState, seen: Seen, edited: bytes | None) -> None:
         if seen is Seen.CURRENT:
-            note_read(state, path, version_of(data))
+            note_read(state, path, remember_base(data))
             await refresh_cache(state, path, version_of(data), self._place)
-        else:
-            # The agent has not seen what the other one changed; if the new version counted as read, its next Write
-            # would undo that.
+            return
+        # The agent has not seen what the other one changed; if the new version counted as read, its next Write would
+        # undo that. It goes on from the text it knows, with its own edit in it.
+        if edited is None:
             keep_as_seen_before(state, path)
-            drop_cache(state, path)
+        else:
+            note_read(state, path, remember_base(edited))
+        drop_cache(state, path)
 
 
 _CHANGED: Final = (
     ". The file had changed since you read it: your edit was made in its current text, and both changes are kept. "
     "Read it again before you rely on the rest of it."
 )
+
+
+def _edit_known(known: bytes, old: str, new: str, *, replace_all: bool) -> tuple[bytes, int] | None:
+    """Make the edit in the text the agent knew; None when it could not have been made there either."""
+    text, encoding = decode(known)
+    result = replace_text(text, old, new)
+    count = len(result.lines)
+    if encoding == "binary" or not count or (count > 1 and not replace_all):
+        return None
+    return encode(result.text, encoding), count
 
 
 def _check_matches(path: str, result: Replacement, text: str, old: str, *, replace_all: bool, seen: Seen) -> None:

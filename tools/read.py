@@ -8,6 +8,7 @@ from agentscope.state import AgentState
 from agentscope.tool import BackendBase, ToolChunk, ToolMiddlewareBase
 
 from agentic_memory.backends import ABSENT
+from agentic_memory.bases import remember_base
 from agentic_memory.tools.answers import Refusal, answer, answers_errors
 from agentic_memory.tools.backend import choose_backend
 from agentic_memory.tools.cache import fill_cache, show_text
@@ -56,7 +57,7 @@ class Read(agentscope.tool.Read):
             return await super().call(file_path, offset, limit, pages, _agent_state)
         lines = show_text(record.data).splitlines(keepends=True)
         if _agent_state is not None:
-            note_read(_agent_state, file_path, record.version)
+            note_read(_agent_state, file_path, remember_base(record.data, version=record.version))
             await fill_cache(_agent_state, file_path, record, self._place)
         first = max(offset, 1)
         shown = enumerate(lines[first - 1 : first - 1 + limit], start=first)

@@ -112,11 +112,11 @@ async def test_what_agentscopes_read_showed_our_write_may_replace(place, path):
 
 async def test_what_agentscopes_read_showed_and_somebody_changed_counts_as_changed(place, path):
     await agentscope.tool.Read(backend=place.backend)(file_path=path, _agent_state=place.state)
-    place.plant("a.md", b"one\r\ntwo\r\nthree\r\n")
+    place.plant("a.md", b"one!\r\ntwo\r\nthree\r\n")
     assert "changed since you read it" in (await place.write("a.md", "new\n")).text
     assert "had changed since you read it" in (await place.edit("a.md", "two", "2")).text
     assert "changed since you read it" in (await place.write("a.md", "new\n")).text
-    assert await place.bytes_of("a.md") == b"one\r\n2\r\nthree\r\n"
+    assert await place.bytes_of("a.md") == b"one!\r\n2\r\nthree\r\n"
 
 
 async def test_what_our_read_showed_agentscopes_edit_may_change(place, path):

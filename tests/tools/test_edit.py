@@ -8,6 +8,7 @@ from agentscope.state import AgentState
 
 from agentic_memory.backends import version_of
 from agentic_memory.tools import Edit
+from agentic_memory.tools.cache import drop_cache
 from agentic_memory.tools.edit import MAX_ATTEMPTS
 from agentic_memory.tools.reads import known_version, note_read
 
@@ -121,8 +122,20 @@ async def test_both_changes_are_kept_when_somebody_changed_the_file_since(place)
 async def test_a_file_that_changed_stays_unread_for_write_after_an_edit(place):
     place.plant("a.md", MEMORY)
     await place.read("a.md")
-    place.plant("a.md", MEMORY + b"Has a dog.\n")
+    place.plant("a.md", MEMORY.replace(b"Likes tea.", b"Likes tea.\nHas a dog."))
     await place.edit("a.md", "tea", "coffee")
+    assert (await place.write("a.md", MEMORY.decode())).ok
+    assert await place.bytes_of("a.md") == MEMORY.replace(b"Likes tea.", b"Likes tea.\nHas a dog.")
+    assert (await place.edit("a.md", "tea", "milk")).ok
+
+
+async def test_a_file_whose_old_text_nobody_keeps_stays_unread_for_write_after_an_edit(place):
+    place.plant("a.md", MEMORY)
+    await place.read("a.md")
+    place.plant("a.md", MEMORY + b"Has a dog.\n")
+    note_read(place.state, place.path("a.md"), "0" * 64)
+    drop_cache(place.state, place.path("a.md"))
+    assert (await place.edit("a.md", "tea", "coffee")).ok
     answer = await place.write("a.md", MEMORY.decode())
     assert not answer.ok
     assert "changed since you read it" in answer.text

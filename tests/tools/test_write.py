@@ -50,7 +50,17 @@ async def test_a_file_never_read_is_refused(place):
 async def test_a_file_that_changed_since_it_was_read_is_refused(place):
     place.plant("a.md", MEMORY)
     await place.read("a.md")
+    theirs = OTHER.replace(b"Hangzhou", b"Suzhou")
+    place.plant("a.md", theirs)
+    answer = await place.write("a.md", MEMORY.decode().replace("Hangzhou", "Beijing"))
+    assert not answer.ok
+    assert "changed since you read it" in answer.text
+    assert await place.bytes_of("a.md") == theirs
+
+
+async def test_a_file_whose_old_text_nobody_keeps_is_refused_when_it_changed(place):
     place.plant("a.md", OTHER)
+    note_read(place.state, place.path("a.md"), "0" * 64)
     answer = await place.write("a.md", MEMORY.decode() + "Likes tea.\n")
     assert not answer.ok
     assert "changed since you read it" in answer.text
@@ -119,14 +129,14 @@ async def test_a_file_that_changes_at_the_moment_of_writing_is_left_alone(memory
     transact = memory_place.backend.transact
 
     async def overtaken(changes, *, within=None):
-        memory_place.plant("a.md", OTHER)
+        memory_place.plant("a.md", MEMORY.replace(b"Hangzhou", b"Suzhou"))
         await transact(changes, within=within)
 
     monkeypatch.setattr(memory_place.backend, "transact", overtaken)
-    answer = await memory_place.write("a.md", MEMORY.decode() + "Mine.\n")
+    answer = await memory_place.write("a.md", MEMORY.decode().replace("Hangzhou", "Beijing"))
     assert not answer.ok
     assert "changed since you read it" in answer.text
-    assert await memory_place.bytes_of("a.md") == OTHER
+    assert await memory_place.bytes_of("a.md") == MEMORY.replace(b"Hangzhou", b"Suzhou")
 
 
 @pytest.mark.parametrize(
