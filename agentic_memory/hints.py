@@ -48,7 +48,8 @@ def show_file(
         place: Its place in the hint, ``1/3``.
     """
     whole = printable(document.text).rstrip("\n")
-    shown, left_out = whole, ()
+    shown: str = whole
+    left_out: tuple[tuple[int, int], ...] = ()
     if estimate_tokens(whole) > max_tokens:
         pieces = cut_around(whole, max_tokens=max_tokens, focus=focus, header_end=document.body_line - 1)
         shown, left_out = _join(pieces, path, last_line=whole.count("\n") + 1)

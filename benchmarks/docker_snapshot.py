@@ -78,11 +78,15 @@ async def measure_reading(container: "Container") -> list[Row]:
         await fill(backend, "/bench/large", FILES)
         await asyncio.sleep(SETTLE_SECONDS)
 
+        client, identity = container.client, container.id
+        assert client is not None
+        assert identity is not None
+
         def fetch_archive() -> int:
-            return sum(len(chunk) for chunk in container.client.api.get_archive(container.id, root)[0])
+            return sum(len(chunk) for chunk in client.api.get_archive(identity, root)[0])
 
         async def read_cold() -> None:
-            backend._remembered.clear()  # as a new process would begin, but over an open connection
+            backend._remembered.clear()  # pyright: ignore[reportPrivateUsage] - as a new process would begin, but over an open connection
             tree = await backend.snapshot(root, suffix=".md")
             assert len(tree.files) == FILES + 1
             known.update(record.version for record in tree.files)
@@ -119,9 +123,9 @@ async def upstream_scan(container: "Container") -> float:
     async with DockerBackend(container, "/") as backend:
         await fill(backend, "/bench/small", UPSTREAM_FILES)
     async with aiodocker.Docker() as client:
-        inner = UpstreamBackend(client.containers.container(container.id), "/bench/small")
+        inner = UpstreamBackend(client.containers.container(str(container.id)), "/bench/small")
         upstream = UpstreamMiddleware(workdir="/bench/small", backend=inner)
-        seconds = await timed_async(upstream._list_md_files)  # the scan itself, without a model
+        seconds = await timed_async(upstream._list_md_files)  # pyright: ignore[reportPrivateUsage] - the scan itself, without a model
     return seconds * FILES / UPSTREAM_FILES
 
 

@@ -79,14 +79,15 @@ def main() -> None:
         made = container = client.containers.run(
             options.image, ["sleep", "3600"], detach=True, network_mode="none", init=True
         )
+    identity = str(container.id)
     try:
         container.exec_run(["mkdir", "-p", WORKDIR])
-        asyncio.run(ask(container.id, "Remember that I live in Hangzhou and prefer concise Chinese answers."))
+        asyncio.run(ask(identity, "Remember that I live in Hangzhou and prefer concise Chinese answers."))
         if made is not None:
             made.stop(timeout=1)
             made.start()
-        asyncio.run(ask(container.id, "Do you remember my location and answer style preference?"))
-        asyncio.run(show_files(container.id))
+        asyncio.run(ask(identity, "Do you remember my location and answer style preference?"))
+        asyncio.run(show_files(identity))
     finally:
         if made is not None:
             made.remove(force=True)

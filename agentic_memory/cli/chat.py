@@ -89,7 +89,7 @@ def _exchange(runner: asyncio.Runner, talk: "ChatSession", message: str, *, inte
         outcome = runner.run(talk.say(message))
         # Asked outside the event loop: there, Ctrl-C would cancel the reply but leave a thread reading the keyboard.
         while (question := outcome.question) is not None:
-            answers = [_ask(talk, call, interactive=interactive) for call in question.tool_calls]
+            answers: list[Answer] = [_ask(talk, call, interactive=interactive) for call in question.tool_calls]
             outcome = runner.run(talk.answer(question, answers))
     except KeyboardInterrupt:
         print_note("")
@@ -133,7 +133,7 @@ def _messages(*, interactive: bool) -> Iterator[str]:
                 yield line
         return
     with suppress(ImportError):
-        import readline  # noqa: F401 - being imported gives input() line editing and history
+        import readline  # noqa: F401 # pyright: ignore[reportUnusedImport] - being imported gives input() line editing and history
     while True:
         try:
             line = input(PROMPT).strip()

@@ -38,7 +38,7 @@ class OfflineModel(ChatModelBase):
     messages themselves.
     """
 
-    class Parameters(BaseModel):
+    class Parameters(ChatModelBase.Parameters):
         """There is nothing to set."""
 
     type: Literal["offline_chat"] = "offline_chat"

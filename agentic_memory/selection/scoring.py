@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -221,7 +221,7 @@ def _score_ranges(
     """Return the BM25 scores of the rows ``low`` to ``high`` of each file, one file after the other from ``bases`` on."""
     edges = np.concatenate([low, high])
     places: list[Longs] = []
-    gains: list[Floats] = []
+    gains: list[NDArray[np.floating[Any]]] = []
     for matches in found:
         rows, counts = matches.rows[at], matches.counts[at]
         cuts = rows.searchsorted(edges)

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from agentic_memory.errors import AgenticMemoryError, BackendUnavailable
 
@@ -36,10 +36,11 @@ def connect(base_url: str | None, seconds: float) -> "DockerClient":
     """Return a client for the daemon at ``base_url``, or for the environment's one."""
     try:
         import docker
+        from docker.utils import kwargs_from_env
     except ImportError as exc:
         raise ImportError('DockerBackend needs the docker SDK: pip install "agentic-memory[docker]"') from exc
     with mapped("this backend"):
-        options = {"base_url": base_url} if base_url else docker.utils.kwargs_from_env()
+        options = {"base_url": base_url} if base_url else kwargs_from_env()
         _knock(options.get("base_url") or DEFAULT_HOST)
         return docker.DockerClient(**options, timeout=max(1, round(seconds)))
 
@@ -88,7 +89,7 @@ class Exec:
             self.id: str = client.api.exec_create(container, argv, stdin=True, workdir=cwd)["Id"]
             self._held = client.api.exec_start(self.id, socket=True)
             # The SDK hands out a file object; what can be sent on, waited for and half closed is the socket below.
-            self._socket: socket.socket = getattr(self._held, "_sock", self._held)
+            self._socket = cast("socket.socket", getattr(self._held, "_sock", self._held))
 
     def renew(self, seconds: float) -> None:
         """Begin a new call, with so many seconds for it."""

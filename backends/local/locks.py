@@ -26,7 +26,7 @@ LOCK_SECONDS: Final = 10.0
 """How long to wait for another writer. A transaction of a few files takes milliseconds; this long, its owner hangs."""
 
 _FIRST_PAUSE_SECONDS: Final = 0.0005
-_LONGEST_PAUSE_SECONDS: Final = 0.02
+_LONGEST_PAUSE_SECONDS: Final = 0.004
 
 
 class PlaceChangedError(Exception):
@@ -84,6 +84,7 @@ def lock_directories(directories: Iterable[tuple[str, str | None]], patience: Pa
 
 def lock(descriptor: int, path: str, patience: Patience, *, shared: bool = False) -> None:
     """Take the lock of an open directory; closing the descriptor gives it back."""
+    assert fcntl is not None
     pause = _FIRST_PAUSE_SECONDS
     how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
     while True:

@@ -290,7 +290,7 @@ def script_of(verb: str) -> str:
 @cache
 def text_of(name: str) -> str:
     """Return the text of ``<name>.sh``."""
-    return (resources.files(__package__) / f"{name}.sh").read_text("utf-8")
+    return (resources.files("agentic_memory.backends.shell") / f"{name}.sh").read_text("utf-8")
 
 
 def _settle(

@@ -3,7 +3,7 @@
 import math
 import re
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
 from datasets import Store
@@ -63,7 +63,7 @@ def make_bm25(store: Store) -> Select:
     frequency = Counter(term for count in counts.values() for term in count)
 
     def select(question: str) -> list[str]:
-        scores: Counter[str] = Counter()
+        scores: defaultdict[str, float] = defaultdict(float)
         for term in set(terms(question)):
             idf = math.log1p((len(counts) - frequency[term] + 0.5) / (frequency[term] + 0.5))
             for name, count in counts.items():

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 from agentic_memory.document import render_document
@@ -71,7 +72,7 @@ def load_locomo(path: Path) -> list[Store]:
     return [_locomo_store(number, sample) for number, sample in enumerate(json.loads(path.read_text("utf-8")))]
 
 
-def _locomo_store(number: int, sample: dict) -> Store:
+def _locomo_store(number: int, sample: dict[str, Any]) -> Store:
     talk = sample["conversation"]
     sessions = sorted(int(key[8:]) for key in talk if re.fullmatch(r"session_\d+", key))
     files = {
@@ -94,7 +95,7 @@ def _locomo_store(number: int, sample: dict) -> Store:
     return Store(f"locomo-{number}", files, tuple(questions))
 
 
-def _turns(turns: Sequence[dict]) -> Iterator[str]:
+def _turns(turns: Sequence[dict[str, Any]]) -> Iterator[str]:
     for turn in turns:
         caption = f" [image: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
         yield f"{turn['speaker']}: {turn['text']}{caption}"
