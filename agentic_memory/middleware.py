@@ -51,7 +51,9 @@ class AgenticMemoryMiddleware(MiddlewareBase):
         backend: BackendSource | None = None,
     ) -> None:
         self._parameters = parameters or MemoryParameters()
-        self._store = MemoryStore(workdir=workdir, memory_dir=memory_dir, backend=backend)
+        self._store = MemoryStore(
+            workdir=workdir, memory_dir=memory_dir, backend=backend, history=self._parameters.history
+        )
         # The replies under way, by agent: weak, so that an agent dropped in mid-reply takes its entry along.
         self._replies: WeakKeyDictionary[Agent, list[ReplyMemory]] = WeakKeyDictionary()
 
@@ -97,6 +99,7 @@ class AgenticMemoryMiddleware(MiddlewareBase):
         try:
             async for item in next_handler(**input_kwargs):
                 yield item
+            await reply.record_changes()
         finally:
             running.remove(reply)
             await reply.close()
@@ -127,6 +130,16 @@ class AgenticMemoryMiddleware(MiddlewareBase):
         if reply is not None:
             for event in reply.take_events():
                 yield event
+        async for item in next_handler(**input_kwargs):
+            yield item
+
+    async def on_acting(
+        self, agent: Agent, input_kwargs: dict[str, Any], next_handler: NextHandler
+    ) -> AsyncGenerator[Any, None]:
+        """Remember that a tool ran which may have changed files: then the end of the reply takes another look."""
+        reply = self._reply_of(agent)
+        if reply is not None:
+            await reply.note_tool(input_kwargs["tool_call"])
         async for item in next_handler(**input_kwargs):
             yield item
 

@@ -89,6 +89,14 @@ class MemoryParameters(BaseModel):
             "line each until half is free; until then the context is not touched, which keeps prefix caches valid."
         ),
     )
+    history: bool = Field(
+        default=False,
+        title="History",
+        description=(
+            "Whether every version of every memory file is kept below .history/ of the memory directory, whoever changed "
+            "it. A reply in which nothing changed costs nothing more."
+        ),
+    )
     language: Literal["en", "zh"] = Field(
         default="en", title="Language", description="Language of the built-in instructions."
     )

@@ -1,19 +1,21 @@
 """The memory work of one reply: load, pick, show. One object per reply; nothing of it outlives the reply."""
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from agentscope.agent import Agent
 from agentscope.event import HintBlockEvent
-from agentscope.message import HintBlock
+from agentscope.message import HintBlock, ToolCallBlock
 
 from agentic_memory.backends import ABSENT
 from agentic_memory.errors import AgenticMemoryError, BackendUnavailable
 from agentic_memory.hints import HintLedger, ShownFile, render_hint, show_file
+from agentic_memory.history.entries import Author
 from agentic_memory.parameters import MemoryParameters
 from agentic_memory.receipt import CutFile, Failure, LeftOut, LoadedFile, Picker, Receipt
 from agentic_memory.section import Section, render_unavailable, section_of
@@ -67,6 +69,8 @@ class ReplyMemory:
         self._ledger = HintLedger(agent.state, store.named_root)
         self._picked = False
         self._resumed = resumed
+        self._acted = False
+        self._recording: asyncio.Task[None] | None = None
         self.causes: list[Exception] = []
         self.receipt = Receipt(session_id=agent.state.session_id, query=query.text)
         self._loading: asyncio.Task[Snapshot | None] = asyncio.create_task(self._load())
@@ -86,6 +90,7 @@ class ReplyMemory:
         except Exception as error:  # noqa: BLE001 - whatever the backend raises, memory must not end the reply
             self._fail("load", error)
             return None
+        await self._begin_history()
         self.receipt = replace(
             self.receipt,
             files=len(snapshot.documents),
@@ -359,6 +364,52 @@ class ReplyMemory:
         for filename in self._ledger.trim(max_tokens=limit, reply_id=self._agent.state.reply_id):
             self._leave_out(filename, "shown by an earlier reply, taken out of the context to save room")
 
+    # ------------------------------------------------------------------ history
+
+    async def _begin_history(self) -> None:
+        """Write down, beside the reply, what others changed since the last look; what changes from here on is ours."""
+        if self._parameters.history:
+            state = self._agent.state
+            await self._store.begin_reply(self, lambda: Author("agent", state.session_id, state.reply_id))
+            self._recording = asyncio.create_task(self._record())
+
+    async def note_tool(self, call: ToolCallBlock) -> None:
+        """Remember whether a tool ran that may have changed files."""
+        if self._acted or not self._parameters.history:
+            return
+        try:
+            tool = await self._agent.toolkit.get_tool(call.name)
+            harmless = tool is not None and await tool.check_read_only(json.loads(call.input or "{}"))
+        except Exception:  # noqa: BLE001 - a tool that cannot say it is harmless may not be
+            harmless = False
+        self._acted = not harmless
+
+    async def record_changes(self) -> None:
+        """Look once more when a tool may have changed files, and write down what did change."""
+        if self._recording is None:
+            return
+        await self._recording
+        if not self._acted:
+            return
+        try:
+            await self._load_in_time()
+        except Exception as error:  # noqa: BLE001 - the next look will notice it
+            self._fail_history(error)
+            return
+        await self._record()
+
+    async def _record(self) -> None:
+        try:
+            async with asyncio.timeout(self._parameters.load_timeout):
+                await self._store.record_history()
+        except Exception as error:  # noqa: BLE001 - it stays pending, and the reply has nothing to do with it
+            self._fail_history(error)
+
+    def _fail_history(self, error: Exception) -> None:
+        logger.info("memory: history was not written, it is tried again: %s", error)
+        failure = Failure("history", str(error) or type(error).__name__)
+        self.receipt = replace(self.receipt, failed=(*self.receipt.failed, failure))
+
     # ------------------------------------------------------------------ parking, ending
 
     def _take_up(self) -> None:
@@ -374,9 +425,13 @@ class ReplyMemory:
 
     async def close(self) -> None:
         """End the reply: stop what still runs, and leave the receipt in the agent's state."""
-        for task in (self._picking, self._ranking, self._loading):
+        tasks: list[asyncio.Task[Any]] = [self._picking, self._ranking, self._loading]
+        if self._recording is not None:
+            tasks.append(self._recording)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(self._picking, self._ranking, self._loading, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._store.end_reply(self)
         state, data = self._agent.state, self._ledger.data
         self.receipt = replace(
             self.receipt,

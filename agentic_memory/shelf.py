@@ -16,6 +16,7 @@ from agentic_memory.backends import FileRecord, Obstacle, Tree
 from agentic_memory.backends.values import Absent
 from agentic_memory.check import is_memory_path
 from agentic_memory.document import Document, parse_document
+from agentic_memory.history.past import Past
 from agentic_memory.index import Index, parse_index
 from agentic_memory.selection.lexical import LexicalIndex
 from agentic_memory.values import MemoryFile, Problem
@@ -146,6 +147,7 @@ class Shelf:
 
     def __init__(self, root: str) -> None:
         self.root = root
+        self.past = Past()
         self.lexical = LexicalIndex()
         self._documents: dict[str, Document] = {}
         self._snapshot: Snapshot | None = None
@@ -202,7 +204,7 @@ class Shelf:
             if record.data is None:
                 raise KeyError(record.version)
             document = parse_document(record.data, filename=record.path)
-        elif any(problem.file != record.path for problem in document.problems):
+        elif document.problems and any(problem.file != record.path for problem in document.problems):
             # Problems name their file; the same bytes under another name need their own.
             document = parse_document(document.encode(document.text), filename=record.path)
         kept[record.version] = document

@@ -1,0 +1,72 @@
+"""A change of a memory that was thought out on one snapshot: what to write, and the index that goes with it."""
+
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agentic_memory.backends import ABSENT, Change, Move, Obstacle, Put
+from agentic_memory.backends.values import Absent, version_of
+from agentic_memory.errors import BackendUnavailable
+from agentic_memory.shelf import INDEX_FILENAME, Snapshot, obstacle_problem
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One change of files and the index that goes with it.
+
+    Attributes:
+        filename: The memory it is about.
+        writes: (file name, bytes, what must be there now) of each file written.
+        index: MEMORY.md as text, as it shall be.
+        why: What is done, for the history.
+        move: (from, to, version) of a file that is moved.
+        index_bytes: MEMORY.md as bytes; made of ``index`` in the present encoding when None.
+    """
+
+    filename: str
+    writes: Sequence[tuple[str, bytes, str | Absent]]
+    index: str
+    why: str
+    move: tuple[str, str, str] | None = None
+    index_bytes: bytes | None = None
+
+
+class Refused(Exception):
+    """A plan that must not be made anew: the caller's own precondition does not hold."""
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+def changes_of(plan: Plan, snapshot: Snapshot) -> list[Change]:
+    """Return what ``plan`` changes of ``snapshot``, each with the demand that it still is what was seen.
+
+    Raises:
+        BackendUnavailable: the index would have to be changed, and what is in its place cannot be opened.
+    """
+
+    def absolute(filename: str) -> str:
+        return posixpath.join(snapshot.root, filename)
+
+    changes: list[Change] = [
+        Put(absolute(name), data, expected)
+        for name, data, expected in plan.writes
+        if expected is ABSENT or version_of(data) != expected
+    ]
+    if plan.move is not None:
+        source, target, version = plan.move
+        changes.append(Move(absolute(source), absolute(target), version))
+    if plan.index == snapshot.index_document.text and plan.index_bytes is None:
+        return changes
+    record = snapshot.index_record
+    if isinstance(record, Obstacle):
+        raise BackendUnavailable(
+            f"{absolute(INDEX_FILENAME)}: {obstacle_problem(record).message}; "
+            f"the index cannot be changed, so nothing was. To mend it: {obstacle_problem(record).fix}"
+        )
+    data = snapshot.index_document.encode(plan.index) if plan.index_bytes is None else plan.index_bytes
+    expected = ABSENT if record is ABSENT else record.version
+    if expected is ABSENT or version_of(data) != expected:
+        changes.append(Put(absolute(INDEX_FILENAME), data, expected))
+    return changes
