@@ -6,6 +6,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+from _pytest.mark.structures import ParameterSet
+
 from agentic_memory.backends import Backend
 from faults.conversation import (
     BEFORE,
@@ -22,7 +25,7 @@ from faults.conversation import (
 )
 
 ADDED_ENTRY = "(answer_style.md)"
-SETTLE_SECONDS = 2
+SETTLE_SECONDS = 30
 # Played while nothing runs yet: what they leave is what every case is compared with.
 AFTER = {there: clean_run(index_is_there=there).after for there in (True, False)}
 INDEXES = {there: possible_indexes(index_is_there=there) for there in (True, False)}
@@ -83,7 +86,7 @@ async def play_case(place: Place, fault: Fault, call: Call) -> str:
     assert played.text == "Done.", "the reply did not go on to its end"
     if fault.lasting:
         return _cell_of_reply(played, call) if call.stage == "start" else _told(played.answers[call.stage], "gone")
-    files = await _settled(place, call, racy=fault.racy)
+    files = await _read_settled(place, call, racy=fault.racy)
     _check_bytes(files, index_is_there=call.index_is_there)
     _check_answers(files, played.answers)
     again = await conversation.reply()
@@ -95,17 +98,14 @@ async def play_case(place: Place, fault: Fault, call: Call) -> str:
     return f"{cell.partition(', ')[2]} *" if fault.racy and call.writes else cell
 
 
-async def _settled(place: Place, call: Call, *, racy: bool) -> dict[str, bytes]:
-    """Return the files once nothing is under way any more: what was begun may go on behind the back of a lost reply."""
+async def _read_settled(place: Place, call: Call, *, racy: bool) -> dict[str, bytes]:
+    """Return the files; where a command goes on behind the back of a reply that was cut, once it has ended."""
     files = dict(await place.read_back())
-    for _ in range(SETTLE_SECONDS * 10):
-        if racy and call.writes and call.stage in EFFECTS:
-            if _is_new(files, call.stage) and not _leftovers(files):
-                break
-        elif not _leftovers(files):
-            break
-        await asyncio.sleep(0.1)
-        files = dict(await place.read_back())
+    if racy and call.writes and call.stage in EFFECTS:
+        async with asyncio.timeout(SETTLE_SECONDS):
+            while not _is_new(files, call.stage) or _leftovers(files):
+                await asyncio.sleep(0.1)
+                files = dict(await place.read_back())
     return files
 
 
@@ -137,6 +137,7 @@ def _check_answers(files: Mapping[str, bytes], answers: Mapping[str, Answer]) ->
         else:
             assert answer.text.startswith("Error: "), answer.text
             assert len(answer.text) > len("Error: ") + 20, f"no model can act on {answer.text!r}"
+            assert not (_is_new(files, tool) and "nothing was changed" in answer.text.lower()), answer.text
 
 
 def _check_next_reply(played: Played, files: Mapping[str, bytes], *, index_is_there: bool) -> None:
@@ -172,13 +173,20 @@ def _told(answer: Answer, bytes_are: str) -> str:
 
 def sample(
     faults: Iterable[Fault], calls: Iterable[Call], *, everything: bool, ends_only: bool = False
-) -> list[tuple[Fault, Call]]:
-    """Return the cases to play: all there are, or each fault at the first read, the largest write and one more call."""
+) -> list[ParameterSet]:
+    """Return the cases to play, as parameters ``fault`` and ``call``.
+
+    Each fault at the first read, the largest write and one more call; with ``everything`` all there are, the rest ``slow``.
+    """
     chosen = []
     for number, fault in enumerate(faults):
         possible = [call for call in calls if fault.strikes(call)]
         ends = [call for call in possible if call.name in {"start: snapshot", "add: transact"}] or possible[:1]
         between = [] if ends_only else [call for call in possible if call not in ends]
         some = [*ends, *between[number % len(between) :][:1]] if between else ends
-        chosen += [(fault, call) for call in possible if everything or call in some]
+        for call in possible:
+            if call in some:
+                chosen.append(pytest.param(fault, call))
+            elif everything:
+                chosen.append(pytest.param(fault, call, marks=pytest.mark.slow))
     return chosen

@@ -68,9 +68,8 @@ class ContainerPlace(Place):
 
     async def read_back(self) -> Mapping[str, bytes]:
         """Read the files with a command of its own, straight from the daemon."""
-        packed = await run_sync(
-            run_in, self.container, f"mkdir -p {self.workdir}/Memory; tar -cf - -C {self.workdir}/Memory ."
-        )
+        # Exit code 1: a temporary file went away meanwhile, which is as good.
+        packed = await run_sync(run_in, self.container, f"tar -cf - -C {self.workdir}/Memory . || test $? = 1")
         with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
             files = {member.name.removeprefix("./"): tar.extractfile(member) for member in tar if member.isfile()}
             return {name: file.read() for name, file in files.items() if file is not None}
@@ -173,12 +172,16 @@ SHELL_FAULTS = [
     ),
 ]
 EXEC_FAULTS = [
-    trapped("connection cut in the request", lambda _place, _call: Trap(EXEC)),
+    trapped("connection cut in the request", lambda place, call: Trap(EXEC, skip=_before_script(place, call))),
     trapped(
         "reply lost after the work",
-        lambda place, call: Trap(EXEC, skip=place.execs_before_script if call.writes else 0, reply_end=b""),
+        lambda place, call: Trap(EXEC, skip=_before_script(place, call), reply_end=b""),
     ),
 ]
+
+
+def _before_script(place: ContainerPlace, call: Call) -> int:
+    return place.execs_before_script if call.writes else 0
 
 
 def run_container(client: docker.DockerClient, image: str) -> Iterator[Container]:

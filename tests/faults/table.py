@@ -33,7 +33,7 @@ def note(place: str, fault: str, column: str, cell: str) -> None:
         written = read_page().get((place, fault, column), "nothing")
         assert cell == written, (
             f"{place}, {fault}, {column}: {cell!r}, but docs/faults.md says {written!r}; if this is meant, write it "
-            "anew: AGENTIC_MEMORY_FAULTS=write scripts/test tests/faults"
+            "anew: AGENTIC_MEMORY_FAULTS=write scripts/test -n 0 tests/faults"
         )
 
 
