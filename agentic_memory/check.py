@@ -71,6 +71,8 @@ _WIKILINK: Final = re.compile(r"\[\[([^\[\]|#\r\n]+)(?:[|#][^\[\]\r\n]*)?\]\]")
 _CODE: Final = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1|\Z)|`[^`\r\n]+`", re.MULTILINE | re.DOTALL)
 _WORD_BREAKS: Final = re.compile(r"[\s_-]+")
 
+_USUAL_PATH: Final = re.compile(r"(?:[a-z0-9][^/.\0]*/)*[a-z0-9][^/\0]*\.md")
+
 
 def is_memory_path(path: str) -> bool:
     """Tell whether a path relative to the memory directory is that of a memory.
@@ -78,6 +80,8 @@ def is_memory_path(path: str) -> bool:
     It ends in ``.md`` (any case). Never a memory: an index at any depth, anything hidden, a sync conflict's copy, what
     editors leave behind, and a path that is not relative or climbs.
     """
+    if _USUAL_PATH.fullmatch(path) and not path.endswith("memory.md") and "onflict" not in path:
+        return True  # asked of every file at every load
     parts = path.split("/")
     name = parts[-1]
     return (

@@ -12,7 +12,7 @@ from typing import Final
 
 from agentic_memory.encodings import GIT_CRYPT_MAGIC, Encoding, decode, encode
 from agentic_memory.errors import InvalidMemory
-from agentic_memory.frontmatter import KNOWN_KEYS, SIMPLE_LINE, Block, Field, is_key, read_block
+from agentic_memory.frontmatter import KNOWN_KEYS, PLAIN, SIMPLE_LINE, Block, Field, is_key, read_block
 from agentic_memory.lines import count_breaks, dominant_ending, one_line, split_lines, strip_ending
 from agentic_memory.problems import make_problem
 from agentic_memory.rendering import FIELD_ORDER, memory_filename, render_document, write_field, write_value
@@ -27,6 +27,7 @@ _CLOSING: Final = re.compile(r"(?<=[\r\n])(?:-{3,}|\.\.\.)[ \t]*(?:\r\n|\r|\n|\Z
 _PREAMBLE: Final = re.compile(r"(?:\s*<!--(?s:.*?)-->)*\s*")
 _BLANKS: Final = re.compile(r"\s*")
 _BLANK_LINE: Final = re.compile(r"\r\n|\r|\n")
+_USUAL: Final = re.compile(rf"---\nname: ({PLAIN})\ndescription: ({PLAIN})\ntype: ({PLAIN})\n---\n\n?(?!\s*---)")
 _SECOND_FENCE: Final = re.compile(r"\s*---")
 _QUOTES: Final = frozenset("\"'")
 _NO_FIELDS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -86,7 +87,7 @@ def parse_document(data: bytes, *, filename: str = "") -> Document:
     """
     text, encoding = decode(data)
     if encoding == "utf-8":
-        return _read_simple(text) or _read(text, encoding, filename, [])
+        return _read_usual(text) or _read_simple(text) or _read(text, encoding, filename, [])
     if encoding == "binary":
         code = "git-crypt" if data.startswith(GIT_CRYPT_MAGIC) else "binary"
         return Document(text, encoding, "", "", "", _NO_FIELDS, None, len(text), (make_problem(code, filename),))
@@ -99,6 +100,24 @@ def parse_document(data: bytes, *, filename: str = "") -> Document:
     else:
         problems.append(make_problem("other-encoding", filename, encoding=encoding.upper()))
     return _read(text, encoding, filename, problems)
+
+
+def _read_usual(text: str) -> Document | None:
+    """Read the shape that this package writes itself, with one match; agrees with ``_read_simple``."""
+    match = _USUAL.match(text)
+    if match is None:
+        return None
+    name, description, kind = match.groups()
+    return Document(
+        text,
+        "utf-8",
+        name.strip(),
+        description.strip(),
+        kind.strip(),
+        MappingProxyType({"name": name, "description": description, "type": kind}),
+        (4, match.end(3) + 1),
+        match.end(),
+    )
 
 
 def _read_simple(text: str) -> Document | None:

@@ -96,6 +96,29 @@ def test_the_quick_reading_is_taken_for_the_usual_files() -> None:
     assert [name for name in usual if document_module._read_simple(SHAPES[name].data.decode()) is None] == []
 
 
+@settings(quick, max_examples=300)
+@given(
+    st.one_of(value, file_text),
+    st.one_of(value, file_text),
+    st.one_of(value, file_text),
+    st.one_of(st.just("body"), file_text),
+)
+@example("a", "b: c", "user", "")
+@example("a ", "b", "user ", "\n\n---\n")
+@example("a", "b #c", "u", "---\nname: x\n---\n")
+@example("\xa0a", "b\u3000", "-", "\r\n---")
+def test_the_quickest_reading_agrees_with_the_quick_one(name: str, description: str, kind: str, body: str) -> None:
+    whole = f"---\nname: {name}\ndescription: {description}\ntype: {kind}\n---\n{body}"
+    quickest = document_module._read_usual(whole)
+    if quickest is not None:
+        assert quickest == document_module._read_simple(whole)
+
+
+def test_the_quickest_reading_is_taken_for_what_is_rendered() -> None:
+    data = render_document(name="User profile", description="When 你 ask", type="user", content="Lives in Hangzhou.")
+    assert document_module._read_usual(data.decode()) == parse_document(data)
+
+
 @settings(quick, max_examples=150)
 @given(
     value,
