@@ -13,6 +13,7 @@ import typer
 
 from agentic_memory.cli.chat import chat
 from agentic_memory.cli.output import print_note
+from agentic_memory.cli.past import restore_memory, show_diff, show_history
 from agentic_memory.cli.reading import check_memory, list_memories, search_memories, show_memory, show_status
 from agentic_memory.cli.writing import add_memory, edit_memory, forget_memories
 from agentic_memory.errors import AgenticMemoryError, BackendUnavailable
@@ -36,6 +37,9 @@ for name, command in (
     ("add", add_memory),
     ("edit", edit_memory),
     ("forget", forget_memories),
+    ("history", show_history),
+    ("diff", show_diff),
+    ("restore", restore_memory),
     ("check", check_memory),
     ("status", show_status),
 ):

@@ -28,7 +28,7 @@ def with_store(workdir: str, memory_dir: str, work: "Callable[[MemoryStore], Awa
     from agentic_memory.store import MemoryStore
 
     async def run() -> Result:
-        async with MemoryStore(workdir=workdir, memory_dir=memory_dir) as store:
+        async with MemoryStore(workdir=workdir, memory_dir=memory_dir, who="person") as store:
             return await work(store)
 
     return asyncio.run(run())

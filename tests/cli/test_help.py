@@ -7,7 +7,21 @@ from pathlib import Path
 import pytest
 
 HELP = Path(__file__).parent / "help"
-COMMANDS = ("", "chat", "list", "show", "search", "add", "edit", "forget", "check", "status")
+COMMANDS = (
+    "",
+    "chat",
+    "list",
+    "show",
+    "search",
+    "add",
+    "edit",
+    "forget",
+    "history",
+    "diff",
+    "restore",
+    "check",
+    "status",
+)
 
 
 def spelled_alike(text):

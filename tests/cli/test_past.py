@@ -1,0 +1,84 @@
+"""history, diff, restore: what people see, and what is on disk afterwards."""
+
+import json
+from hashlib import sha256
+
+import pytest
+
+
+def digits(data: bytes) -> str:
+    return sha256(data).hexdigest()[:12]
+
+
+@pytest.fixture
+def changed(run, memory):
+    """The profile as it was before it was changed by hand, and then by the command line."""
+    profile = memory / "user_profile.md"
+    first = profile.read_bytes()
+    run("forget", "user_profile.md")
+    run("add", "Second.", "--file", "user_profile.md", "--name", "Profile", "--type", "user", "--description", "d")
+    return first, profile
+
+
+def test_history_lists_the_newest_first(run, changed):
+    first, profile = changed
+    rows = [line.split("\t") for line in run("history", "user_profile.md").out.splitlines()]
+    assert [(row[0], row[2], row[3], row[4]) for row in rows] == [
+        (digits(profile.read_bytes()), "person", str(len(profile.read_bytes())), "added"),
+        ("(gone)", "person", "0", "forgotten"),
+        (digits(first), "unknown", str(len(first)), "found"),
+    ]
+
+
+def test_history_as_json_has_whole_versions(run, changed):
+    versions = json.loads(run("history", "user_profile.md", "--json").out)
+    assert [version["version"] for version in versions][2] == sha256(changed[0]).hexdigest()
+    assert versions[0]["when"].endswith("+00:00")
+
+
+def test_restore_brings_back_what_was_forgotten(run, memory):
+    before = {path.name: path.read_bytes() for path in memory.glob("*.md")}
+    run("forget", "user_profile.md")
+    ran = run("restore", "user_profile.md", digits(before["user_profile.md"])[:6])
+    assert ran.out == f"restored user_profile.md to {digits(before['user_profile.md'])}\n"
+    assert (memory / "user_profile.md").read_bytes() == before["user_profile.md"]
+    assert "](user_profile.md)" in (memory / "MEMORY.md").read_text()
+
+
+def test_diff_without_versions_shows_the_last_change(run, changed):
+    out = run("diff", "user_profile.md").out
+    assert "-Lives in Hangzhou." in out
+    assert "+Second." in out
+
+
+def test_diff_between_two_versions(run, changed):
+    first, profile = changed
+    there, back = digits(first), digits(profile.read_bytes())
+    assert "+Lives in Hangzhou." in run("diff", "user_profile.md", back, there).out
+    ran = run("diff", "user_profile.md", back)
+    assert (ran.code, ran.out) == (0, "")
+    assert "No difference" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["history", "nope.md"], 1, "no memory"),
+        (["history", "../x.md"], 2, "inside the memory"),
+        (["restore", "user_profile.md", "abc"], 2, "too short"),
+        (["restore", "user_profile.md", "abcdefabcdef"], 1, "begins with"),
+        (["diff", "user_profile.md"], 1, "no version before"),
+    ],
+)
+def test_what_cannot_be_found_is_said(run, memory, arguments, code, says):
+    ran = run(*arguments)
+    assert (ran.code, ran.out) == (code, "")
+    assert says in ran.err
+
+
+def test_an_edit_in_the_editor_keeps_what_a_person_wrote(run, memory, monkeypatch):
+    before = (memory / "user_profile.md").read_bytes()
+    monkeypatch.setenv("EDITOR", "sed -i s/Hangzhou/Suzhou/")
+    run("edit", "user_profile.md")
+    run("restore", "user_profile.md", digits(before))
+    assert (memory / "user_profile.md").read_bytes() == before
