@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from types import TracebackType
@@ -12,14 +12,20 @@ import anyio
 import anyio.to_thread
 from agentscope.tool import BackendBase
 
-from agentic_memory.backends import ABSENT, Backend, Change, FileRecord, LocalBackend, Move, Obstacle, Put, adapt
-from agentic_memory.backends.values import Absent, version_of
+from agentic_memory.backends import ABSENT, Backend, Change, FileRecord, LocalBackend, Obstacle, adapt
+from agentic_memory.backends.values import version_of
 from agentic_memory.bases import find_base, remember_base
 from agentic_memory.check import check_memory, is_memory_path
 from agentic_memory.document import Document, edit_body, edit_field, memory_filename, parse_document, render_document
 from agentic_memory.errors import BackendUnavailable, Conflict, InvalidMemory, MemoryNotFound, UnsafePath
+from agentic_memory.history import archive
+from agentic_memory.history.diffs import diff_versions
+from agentic_memory.history.entries import Author, Version, Who, versions_of, with_present
+from agentic_memory.history.past import state_of
+from agentic_memory.history.writing import transact_and_keep
 from agentic_memory.index import add_entry, change_entry, drop_entry, is_own_hook
 from agentic_memory.merge import merge_documents
+from agentic_memory.plan import Plan, Refused, changes_of
 from agentic_memory.selection.lexical import Hit
 from agentic_memory.shelf import INDEX_FILENAME, Shelf, Snapshot, as_memory_file, obstacle_problem, shelf_for
 from agentic_memory.values import Match, MemoryFile, Problem
@@ -47,15 +53,28 @@ class MemoryStore:
         workdir: Directory in the backend's own terms; relative ones and ``~`` are resolved there.
         memory_dir: Directory below it.
         backend: Where the bytes live; the local disk when None.
+        history: Whether every version is kept below ``.history/`` of the memory directory. A change goes there in the
+            same transaction that makes it.
+        who: Who it says there that made the changes of this store, while no reply is running.
     """
 
-    def __init__(self, *, workdir: str, memory_dir: str = "Memory", backend: BackendSource | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        workdir: str,
+        memory_dir: str = "Memory",
+        backend: BackendSource | None = None,
+        history: bool = True,
+        who: Who = "store",
+    ) -> None:
         for label, value in (("workdir", workdir), ("memory_dir", memory_dir)):
             if not str(value) or "\0" in str(value):
                 raise UnsafePath(f"{label} is {value!r}: give the path of a directory")
         self._workdir = str(workdir)
         self._memory_dir = str(memory_dir)
         self._backend: Backend = LocalBackend() if backend is None else adapt(backend)
+        self._keeps_history = history
+        self._author = Author(who)
         self._root: str | None = None
         self._shelf: Shelf | None = None
 
@@ -100,16 +119,22 @@ class MemoryStore:
         Raises:
             BackendUnavailable: it cannot be told what is there. Never answered by an empty memory.
         """
-        root = await self.root()
-        if self._shelf is None:
-            self._shelf = shelf_for(self._backend.cache_key, root)
-        shelf = self._shelf
-        tree = await self._backend.snapshot(root, known=shelf.known.keys(), suffix=".md")
+        shelf = await self._shelf_here()
+        began = shelf.past.moment()
+        tree = await self._backend.snapshot(shelf.root, known=shelf.known.keys(), suffix=".md")
         try:
-            return await _take(shelf, tree)
+            snapshot = await _take(shelf, tree)
         except KeyError:
             # Another thread's load dropped a version between our question and our answer.
-            return await _take(shelf, await self._backend.snapshot(root, suffix=".md"))
+            snapshot = await _take(shelf, await self._backend.snapshot(shelf.root, suffix=".md"))
+        if self._keeps_history:
+            shelf.past.see(snapshot, began=began)
+        return snapshot
+
+    async def _shelf_here(self) -> Shelf:
+        if self._shelf is None:
+            self._shelf = shelf_for(self._backend.cache_key, await self.root())
+        return self._shelf
 
     async def get(self, filename: str) -> MemoryFile:
         """Read one memory by its file name.
@@ -154,7 +179,119 @@ class MemoryStore:
         found = await anyio.to_thread.run_sync(
             lambda: check_memory(documents=documents, index=index, other_paths=others)
         )
+        if self._keeps_history:
+            past = (await self._shelf_here()).past
+            found += await archive.log_problems(self._backend, root=snapshot.root, past=past)
         return [*found, *snapshot.place_problems]
+
+    # ------------------------------------------------------------------ the past
+
+    async def history(self, filename: str) -> list[Version]:
+        """List what a file was, newest first, whoever changed it and with whatever tool.
+
+        Two round trips. The present content stands first, also when nobody has recorded it yet.
+
+        Raises:
+            MemoryNotFound: there is no such file and never was, as far as the history knows.
+            BackendUnavailable: it cannot be told.
+        """
+        filename = _checked_file(filename)
+        snapshot = await self.load()
+        past = (await self._shelf_here()).past
+        entries, _ = await archive.read_log(self._backend, root=snapshot.root, past=past)
+        versions = versions_of(filename, [*entries, *(change.entry() for change in past.pending())])
+        versions = with_present(versions, filename, state_of(snapshot, filename))
+        if not versions:
+            raise _not_found(filename)
+        return versions
+
+    async def read_version(self, version: str) -> bytes:
+        """Return the bytes of a version that ``history`` names.
+
+        Raises:
+            MemoryNotFound: nobody kept it.
+        """
+        root = await self.root()
+        data = await archive.read_version(self._backend, version, root=root)
+        if data is not None:
+            return data
+        snapshot = await self.load()
+        state = (await self._shelf_here()).past.find(version, snapshot)
+        if state is None:
+            raise MemoryNotFound(f"version {version[:12]} is not in the history under {root}/{archive.FOLDER}")
+        return state.data
+
+    async def diff(self, filename: str, old: str, new: str | None = None) -> str:
+        """Return the unified diff between two versions of a file; ``new`` is the present content when None.
+
+        Raises:
+            MemoryNotFound: a version nobody kept, or there is no present content.
+        """
+        filename = _checked_file(filename)
+        before = await self.read_version(old)
+        if new is None:
+            state = state_of(await self.load(), filename)
+            if state is None:
+                raise _not_found(filename)
+            after, label = state.data, "now"
+        else:
+            after, label = await self.read_version(new), new[:12]
+        return await anyio.to_thread.run_sync(
+            lambda: diff_versions(before, after, filename=filename, labels=(old[:12], label))
+        )
+
+    async def restore(self, filename: str, version: str) -> MemoryFile:
+        """Make a file again what it was at ``version``, byte for byte. This is a change too, and can be undone alike.
+
+        What is there now is kept in the history first. A file that was forgotten or deleted comes back with its line in
+        MEMORY.md.
+
+        Args:
+            filename: Which; it need not exist. ``MEMORY.md`` is the index.
+            version: One that ``history`` names.
+
+        Raises:
+            MemoryNotFound: nobody kept that version.
+        """
+        filename = _checked_file(filename)
+        data = await self.read_version(version)
+        new = parse_document(data, filename=filename)
+        why = f"restored {version[:12]}"
+
+        def plan(snapshot: Snapshot) -> Plan:
+            if filename == INDEX_FILENAME:
+                return Plan(filename, [], snapshot.index_document.text, why=why, index_bytes=data)
+            if snapshot.tree.find(filename) is ABSENT:
+                index = snapshot.index_document.text
+                if snapshot.index.find(filename) is None:
+                    title = new.name or PurePosixPath(filename).stem
+                    index = add_entry(index, title=title, filename=filename, hook=new.description)
+                return Plan(filename, [(filename, data, ABSENT)], index, why=why)
+            record, document = _present(snapshot, filename)
+            index = _follow(snapshot, filename, document, name=new.name or None, description=new.description)
+            return Plan(filename, [(filename, data, record.version)], index, why=why)
+
+        await self._change(plan)
+        return _written(filename, data)
+
+    async def record_history(self) -> int:
+        """Write down the changes by others that loads have noticed; return their number. No round trip without any.
+
+        Raises:
+            BackendUnavailable, UnsafePath: it could not be written; it will be tried again with the next change.
+        """
+        if not self._keeps_history:
+            return 0
+        return await archive.record(self._backend, root=await self.root(), past=(await self._shelf_here()).past)
+
+    async def begin_reply(self, token: object, author: Callable[[], Author]) -> None:
+        """Put what changes from now on down to a reply of an agent, until ``end_reply``."""
+        (await self._shelf_here()).past.begin_reply(token, author)
+
+    def end_reply(self, token: object) -> None:
+        """End what ``begin_reply`` began; nothing happens when it did not."""
+        if self._shelf is not None:
+            self._shelf.past.end_reply(token)
 
     # ------------------------------------------------------------------ writing
 
@@ -194,14 +331,14 @@ class MemoryStore:
         data = render_document(name=name, description=description, type=type, content=content)
         wanted = None if filename is None else _checked_memory(filename)
 
-        def plan(snapshot: Snapshot) -> _Plan:
+        def plan(snapshot: Snapshot) -> Plan:
             chosen = wanted or _free_filename(snapshot, memory_filename(name))
             taken = snapshot.tree.find(chosen)
             if taken is not ABSENT:
                 current = _bytes(snapshot, chosen) if isinstance(taken, FileRecord) else None
-                raise _Refused(Conflict(chosen, expected="absent", current=current))
+                raise Refused(Conflict(chosen, expected="absent", current=current))
             index = add_entry(snapshot.index_document.text, title=name, filename=chosen, hook=description)
-            return _Plan(chosen, [(chosen, data, ABSENT)], index)
+            return Plan(chosen, [(chosen, data, ABSENT)], index, why="added")
 
         done = await self._change(plan)
         return _written(done.filename, data)
@@ -235,12 +372,12 @@ class MemoryStore:
         fields = {"name": name, "description": description, "type": type}
         base = None if expected is None else await self._base(expected)
 
-        def plan(snapshot: Snapshot) -> _Plan:
+        def plan(snapshot: Snapshot) -> Plan:
             record, document = _present(snapshot, filename)
             current = start = document.encode(document.text)
             if expected is not None and record.version != expected:
                 if base is None:
-                    raise _Refused(Conflict(filename, expected=expected, current=current))
+                    raise Refused(Conflict(filename, expected=expected, current=current))
                 start = base
             data = start
             for key, value in fields.items():
@@ -250,7 +387,7 @@ class MemoryStore:
                 data = edit_body(parse_document(data, filename=filename), content)
             data = _merge(start, data, current, filename=filename)
             index = _follow(snapshot, filename, document, name=name, description=description)
-            return _Plan(filename, [(filename, data, record.version)], index)
+            return Plan(filename, [(filename, data, record.version)], index, why="updated")
 
         done = await self._change(plan)
         remember_base(done.writes[0][1])
@@ -268,19 +405,19 @@ class MemoryStore:
         filename = _checked_memory(filename)
         base = await self._base(expected)
 
-        def plan(snapshot: Snapshot) -> _Plan:
+        def plan(snapshot: Snapshot) -> Plan:
             if snapshot.tree.find(filename) is ABSENT:
-                raise _Refused(Conflict(filename, expected=expected, current=None))
+                raise Refused(Conflict(filename, expected=expected, current=None))
             record, document = _present(snapshot, filename)
             current = start = document.encode(document.text)
             if record.version != expected:
                 if base is None:
-                    raise _Refused(Conflict(filename, expected=expected, current=current))
+                    raise Refused(Conflict(filename, expected=expected, current=current))
                 start = base
             merged = _merge(start, data, current, filename=filename)
             new = parse_document(merged, filename=filename)
             index = _follow(snapshot, filename, document, name=new.name or None, description=new.description)
-            return _Plan(filename, [(filename, merged, record.version)], index)
+            return Plan(filename, [(filename, merged, record.version)], index, why="edited")
 
         done = await self._change(plan)
         remember_base(done.writes[0][1])
@@ -300,10 +437,10 @@ class MemoryStore:
         filename = _checked_memory(filename)
         trashed = f".trash/{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}/{filename}"
 
-        def plan(snapshot: Snapshot) -> _Plan:
+        def plan(snapshot: Snapshot) -> Plan:
             record, _ = _present(snapshot, filename)
             index = drop_entry(snapshot.index_document.text, filename)
-            return _Plan(filename, [], index, move=(filename, trashed, record.version))
+            return Plan(filename, [], index, why="forgotten", move=(filename, trashed, record.version))
 
         await self._change(plan)
         return trashed
@@ -316,32 +453,33 @@ class MemoryStore:
         """
         filename, new_filename = _checked_memory(filename), _checked_memory(new_filename)
 
-        def plan(snapshot: Snapshot) -> _Plan:
+        def plan(snapshot: Snapshot) -> Plan:
             record, _ = _present(snapshot, filename)
             taken = snapshot.tree.find(new_filename)
             if taken is not ABSENT:
                 current = _bytes(snapshot, new_filename) if isinstance(taken, FileRecord) else None
-                raise _Refused(Conflict(new_filename, expected="absent", current=current))
+                raise Refused(Conflict(new_filename, expected="absent", current=current))
             index = change_entry(snapshot.index_document.text, filename, new_filename=new_filename)
-            return _Plan(new_filename, [], index, move=(filename, new_filename, record.version))
+            move = (filename, new_filename, record.version)
+            return Plan(new_filename, [], index, why=f"renamed from {filename}", move=move)
 
         await self._change(plan)
         return await self.get(new_filename)
 
-    async def _change(self, plan: "Callable[[Snapshot], _Plan]") -> "_Plan":
+    async def _change(self, plan: Callable[[Snapshot], Plan]) -> Plan:
         """Plan on the current memory and apply; plan anew while somebody else is faster."""
         until = time.monotonic() + PATIENCE_SECONDS
         while True:
             snapshot = await self.load()
             try:
                 planned = plan(snapshot)
-            except _Refused as refused:
+            except Refused as refused:
                 raise refused.reason from None
-            changes = self._changes(snapshot, planned)
+            changes = changes_of(planned, snapshot)
             if not changes:
                 return planned
             try:
-                await self._backend.transact(changes, within=snapshot.root)
+                await self._apply(snapshot, changes, planned.why)
             except Conflict as conflict:
                 if time.monotonic() > until:
                     raise BackendUnavailable(
@@ -352,59 +490,13 @@ class MemoryStore:
             else:
                 return planned
 
-    def _changes(self, snapshot: Snapshot, planned: "_Plan") -> list[Change]:
-        def absolute(filename: str) -> str:
-            return self._backend.join_path(snapshot.root, filename)
-
-        changes: list[Change] = [
-            Put(absolute(name), data, expected)
-            for name, data, expected in planned.writes
-            if expected is ABSENT or version_of(data) != expected
-        ]
-        if planned.move is not None:
-            source, target, version = planned.move
-            changes.append(Move(absolute(source), absolute(target), version))
-        if planned.index != snapshot.index_document.text:
-            record = snapshot.index_record
-            if isinstance(record, Obstacle):
-                raise BackendUnavailable(
-                    f"{absolute(INDEX_FILENAME)}: {obstacle_problem(record).message}; "
-                    f"the index cannot be changed, so nothing was. To mend it: {obstacle_problem(record).fix}"
-                )
-            changes.append(
-                Put(
-                    absolute(INDEX_FILENAME),
-                    snapshot.index_document.encode(planned.index),
-                    ABSENT if record is ABSENT else record.version,
-                )
-            )
-        return changes
-
-
-class _Plan:
-    """One change of files and the index text that goes with it."""
-
-    __slots__ = ("filename", "index", "move", "writes")
-
-    def __init__(
-        self,
-        filename: str,
-        writes: Sequence[tuple[str, bytes, str | Absent]],
-        index: str,
-        move: tuple[str, str, str] | None = None,
-    ) -> None:
-        self.filename = filename
-        self.writes = writes
-        self.index = index
-        self.move = move
-
-
-class _Refused(Exception):
-    """A plan that must not be made anew: the caller's own precondition does not hold."""
-
-    def __init__(self, reason: Exception) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
+    async def _apply(self, snapshot: Snapshot, changes: list[Change], why: str) -> None:
+        if not self._keeps_history:
+            await self._backend.transact(changes, within=snapshot.root)
+            return
+        past = (await self._shelf_here()).past
+        author = past.author(self._author)
+        await transact_and_keep(self._backend, changes, look=snapshot, past=past, author=author, why=why)
 
 
 async def _take(shelf: Shelf, tree: Any) -> Snapshot:
@@ -419,6 +511,10 @@ def _checked(filename: str) -> str:
     if not filename or "\0" in filename or filename.startswith(("/", "~")) or ".." in parts:
         raise UnsafePath(f"{filename!r} is not a path inside the memory directory")
     return str(PurePosixPath(filename))
+
+
+def _checked_file(filename: str) -> str:
+    return INDEX_FILENAME if filename == INDEX_FILENAME else _checked_memory(filename)
 
 
 def _checked_memory(filename: str) -> str:
