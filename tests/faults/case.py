@@ -172,18 +172,19 @@ def _told(answer: Answer, bytes_are: str) -> str:
 
 
 def sample(
-    faults: Iterable[Fault], calls: Iterable[Call], *, everything: bool, ends_only: bool = False
+    faults: Iterable[Fault], calls: Iterable[Call], *, everything: bool, one_each: bool = False
 ) -> list[ParameterSet]:
     """Return the cases to play, as parameters ``fault`` and ``call``.
 
-    Each fault at the first read, the largest write and one more call; with ``everything`` all there are, the rest ``slow``.
+    Each fault at the first read, the largest write and one more call, in turn; with ``one_each`` at one call, in turn. With
+    ``everything`` at all calls it can strike, the rest ``slow``.
     """
     chosen = []
     for number, fault in enumerate(faults):
         possible = [call for call in calls if fault.strikes(call)]
-        ends = [call for call in possible if call.name in {"start: snapshot", "add: transact"}] or possible[:1]
-        between = [] if ends_only else [call for call in possible if call not in ends]
-        some = [*ends, *between[number % len(between) :][:1]] if between else ends
+        ends = [] if one_each else [call for call in possible if call.name in {"start: snapshot", "add: transact"}]
+        between = [call for call in possible if call not in ends]
+        some = [*ends, *between[number % max(len(between), 1) :][:1]]
         for call in possible:
             if call in some:
                 chosen.append(pytest.param(fault, call))

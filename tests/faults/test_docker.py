@@ -58,8 +58,8 @@ def wire(docker_client):
         gc.collect()
 
 
-def cases(faults, *, ends_only=False):
-    return sample(faults, calls_to_strike(), everything=table.EVERYTHING, ends_only=ends_only)
+def cases(faults, *, one_each=False):
+    return sample(faults, calls_to_strike(), everything=table.EVERYTHING, one_each=one_each)
 
 
 async def test_a_reply_without_a_fault_makes_the_calls_that_are_struck_and_remembers_in_three(busybox, wire):
@@ -92,12 +92,17 @@ async def test_a_failing_container_loses_nothing(busybox, wire, fault, call):
     await play(ContainerPlace(busybox, wire, on_disk=fault.name in NEEDS_DISK), OURS, fault, call)
 
 
-@pytest.mark.parametrize(("fault", "call"), cases([*HAPPEN, *EXEC_FAULTS], ends_only=True), ids=str)
+@pytest.mark.parametrize(("fault", "call"), cases([*HAPPEN, *EXEC_FAULTS], one_each=True), ids=str)
 async def test_a_failing_container_loses_nothing_through_agentscopes_own_backend(debian, wire, fault, call):
     await play(AdaptedContainerPlace(debian, wire, on_disk=fault.name in NEEDS_DISK), ADAPTED, fault, call)
 
 
-@pytest.mark.parametrize("fault", [fault for fault in HAPPEN if fault.name not in NEEDS_DISK], ids=str)
+# At the limit of processes it is a matter of chance whether its ``test -e`` may start; when not, MEMORY.md is emptied.
+# A full disk does not matter to the first call, which only looks.
+MEASURED = [fault for fault in HAPPEN if fault.name not in {"disk full", "no process left (PID limit)"}]
+
+
+@pytest.mark.parametrize("fault", MEASURED, ids=str)
 async def test_what_agentscopes_own_memory_becomes_under_the_same_fault(debian, wire, fault):
     place = AdaptedContainerPlace(debian, wire)
     await place.open()

@@ -46,7 +46,7 @@ async def test_a_failing_service_loses_nothing(standin, sandbox, fault, call):
 
 
 @pytest.mark.parametrize(
-    ("fault", "call"), sample(FAULTS, calls_to_strike(), everything=table.EVERYTHING, ends_only=True), ids=str
+    ("fault", "call"), sample(FAULTS, calls_to_strike(), everything=table.EVERYTHING, one_each=True), ids=str
 )
 async def test_a_failing_service_loses_nothing_through_agentscopes_own_backend(standin, sandbox, fault, call):
     await play(AdaptedSandboxPlace, ADAPTED, standin, sandbox, fault, call)
