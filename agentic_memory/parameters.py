@@ -94,7 +94,7 @@ class MemoryParameters(BaseModel):
         title="History",
         description=(
             "Whether every version of every memory file is kept below .history/ of the memory directory, whoever changed "
-            "it. A reply in which nothing changed costs nothing more."
+            "it. A reply takes one more look at its end when a tool ran that may have changed files, else none."
         ),
     )
     language: Literal["en", "zh"] = Field(

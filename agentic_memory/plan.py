@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from agentic_memory.backends import ABSENT, Change, Move, Obstacle, Put
 from agentic_memory.backends.values import Absent, version_of
+from agentic_memory.document import Document
 from agentic_memory.errors import BackendUnavailable
+from agentic_memory.index import change_entry, is_own_hook
 from agentic_memory.shelf import INDEX_FILENAME, Snapshot, obstacle_problem
 
 
@@ -70,3 +72,22 @@ def changes_of(plan: Plan, snapshot: Snapshot) -> list[Change]:
     if expected is ABSENT or version_of(data) != expected:
         changes.append(Put(absolute(INDEX_FILENAME), data, expected))
     return changes
+
+
+def follow_in_index(
+    snapshot: Snapshot, filename: str, old: Document, *, name: str | None, description: str | None
+) -> str:
+    """Return the index text with a file's line following its new name and description; None: that one stays.
+
+    A title or hook that a person worded otherwise than the file did is theirs and stays.
+    """
+    text = snapshot.index_document.text
+    entry = snapshot.index.find(filename)
+    if entry is None:
+        return text
+    return change_entry(
+        text,
+        filename,
+        title=name if entry.title == old.name else None,
+        hook=description if is_own_hook(entry, old.description) else None,
+    )

@@ -14,7 +14,7 @@ from agentscope.tool import BackendBase
 
 from agentic_memory.backends import ABSENT, Backend, Change, FileRecord, LocalBackend, Obstacle, adapt
 from agentic_memory.backends.values import version_of
-from agentic_memory.bases import find_base, remember_base
+from agentic_memory.bases import base_of, find_base, remember_base
 from agentic_memory.check import check_memory, is_memory_path
 from agentic_memory.document import Document, edit_body, edit_field, memory_filename, parse_document, render_document
 from agentic_memory.errors import BackendUnavailable, Conflict, InvalidMemory, MemoryNotFound, UnsafePath
@@ -23,9 +23,9 @@ from agentic_memory.history.diffs import diff_versions
 from agentic_memory.history.entries import Author, Version, Who, versions_of, with_present
 from agentic_memory.history.past import state_of
 from agentic_memory.history.writing import transact_and_keep
-from agentic_memory.index import add_entry, change_entry, drop_entry, is_own_hook
+from agentic_memory.index import add_entry, change_entry, drop_entry
 from agentic_memory.merge import merge_documents
-from agentic_memory.plan import Plan, Refused, changes_of
+from agentic_memory.plan import Plan, Refused, changes_of, follow_in_index
 from agentic_memory.selection.lexical import Hit
 from agentic_memory.shelf import INDEX_FILENAME, Shelf, Snapshot, as_memory_file, obstacle_problem, shelf_for
 from agentic_memory.values import Match, MemoryFile, Problem
@@ -268,7 +268,7 @@ class MemoryStore:
                     index = add_entry(index, title=title, filename=filename, hook=new.description)
                 return Plan(filename, [(filename, data, ABSENT)], index, why=why)
             record, document = _present(snapshot, filename)
-            index = _follow(snapshot, filename, document, name=new.name or None, description=new.description)
+            index = follow_in_index(snapshot, filename, document, name=new.name or None, description=new.description)
             return Plan(filename, [(filename, data, record.version)], index, why=why)
 
         await self._change(plan)
@@ -370,9 +370,8 @@ class MemoryStore:
         """
         filename = _checked_memory(filename)
         fields = {"name": name, "description": description, "type": type}
-        base = None if expected is None else await self._base(expected)
 
-        def plan(snapshot: Snapshot) -> Plan:
+        def plan(snapshot: Snapshot, base: bytes | None) -> Plan:
             record, document = _present(snapshot, filename)
             current = start = document.encode(document.text)
             if expected is not None and record.version != expected:
@@ -386,12 +385,10 @@ class MemoryStore:
             if content is not None:
                 data = edit_body(parse_document(data, filename=filename), content)
             data = _merge(start, data, current, filename=filename)
-            index = _follow(snapshot, filename, document, name=name, description=description)
+            index = follow_in_index(snapshot, filename, document, name=name, description=description)
             return Plan(filename, [(filename, data, record.version)], index, why="updated")
 
-        done = await self._change(plan)
-        remember_base(done.writes[0][1])
-        return _written(filename, done.writes[0][1])
+        return _written(filename, await self._change_from(expected, plan))
 
     async def put(self, filename: str, data: bytes, *, expected: str) -> MemoryFile:
         """Replace a whole memory file by bytes that somebody edited; its line in MEMORY.md follows as in ``update``.
@@ -403,9 +400,8 @@ class MemoryStore:
                 ``update``, or it is a ``Conflict``; so it is when the file is gone.
         """
         filename = _checked_memory(filename)
-        base = await self._base(expected)
 
-        def plan(snapshot: Snapshot) -> Plan:
+        def plan(snapshot: Snapshot, base: bytes | None) -> Plan:
             if snapshot.tree.find(filename) is ABSENT:
                 raise Refused(Conflict(filename, expected=expected, current=None))
             record, document = _present(snapshot, filename)
@@ -416,17 +412,10 @@ class MemoryStore:
                 start = base
             merged = _merge(start, data, current, filename=filename)
             new = parse_document(merged, filename=filename)
-            index = _follow(snapshot, filename, document, name=new.name or None, description=new.description)
+            index = follow_in_index(snapshot, filename, document, name=new.name or None, description=new.description)
             return Plan(filename, [(filename, merged, record.version)], index, why="edited")
 
-        done = await self._change(plan)
-        remember_base(done.writes[0][1])
-        return _written(filename, done.writes[0][1])
-
-    async def _base(self, version: str) -> bytes | None:
-        """Return the bytes that somebody made a change from, None when nobody keeps them any more."""
-        held = None if self._shelf is None else self._shelf.known.get(version)
-        return held.encode(held.text) if isinstance(held, Document) else await find_base(version)
+        return _written(filename, await self._change_from(expected, plan))
 
     async def forget(self, filename: str) -> str:
         """Move a memory to the trash and take its line out of MEMORY.md, together or not at all.
@@ -465,6 +454,26 @@ class MemoryStore:
 
         await self._change(plan)
         return await self.get(new_filename)
+
+    async def _change_from(self, version: str | None, plan: Callable[[Snapshot, bytes | None], Plan]) -> bytes:
+        """Write one file changed from ``version``, whose bytes ``plan`` is told if they are known; return what it became.
+
+        The history is asked last and only when there is something to merge, for that takes round trips.
+        """
+        held = None if self._shelf is None or version is None else self._shelf.known.get(version)
+        base = held.encode(held.text) if isinstance(held, Document) else base_of(version or "")
+        try:
+            done = await self._change(lambda snapshot: plan(snapshot, base))
+        except Conflict:
+            if version is None or base is not None or not self._keeps_history:
+                raise
+            found = await find_base(version, elsewhere=self.read_version)
+            if found is None:
+                raise
+            done = await self._change(lambda snapshot: plan(snapshot, found))
+        data = done.writes[0][1]
+        remember_base(data)
+        return data
 
     async def _change(self, plan: Callable[[Snapshot], Plan]) -> Plan:
         """Plan on the current memory and apply; plan anew while somebody else is faster."""
@@ -555,23 +564,6 @@ def _merge(base: bytes, ours: bytes, theirs: bytes, *, filename: str) -> bytes:
     if data is None:
         raise Conflict(filename, expected=version_of(base), current=theirs)
     return data
-
-
-def _follow(snapshot: Snapshot, filename: str, old: Document, *, name: str | None, description: str | None) -> str:
-    """Return the index text with a file's line following its new name and description; None: that one stays.
-
-    A title or hook that a person worded otherwise than the file did is theirs and stays.
-    """
-    text = snapshot.index_document.text
-    entry = snapshot.index.find(filename)
-    if entry is None:
-        return text
-    return change_entry(
-        text,
-        filename,
-        title=name if entry.title == old.name else None,
-        hook=description if is_own_hook(entry, old.description) else None,
-    )
 
 
 def _not_found(filename: str) -> MemoryNotFound:
