@@ -57,6 +57,31 @@ async def test_update_from_a_version_it_wrote_itself_merges(store) -> None:
     assert written == MEMORY.replace(b"user", b"project").replace(b": Travel", b": Trips") + b"By hand.\n"
 
 
+@pytest.mark.parametrize("change", ["update", "put"])
+async def test_the_history_knows_what_a_change_was_made_from(store, change) -> None:
+    await write(store, "travel.md", MEMORY)
+    (file,) = await store.get_all()
+    forget_base(file.version)
+    await write(store, "travel.md", MEMORY + b"By hand.\n")
+    await store.load()
+    if change == "update":
+        await store.update("travel.md", name="Trips", expected=file.version)
+    else:
+        await store.put("travel.md", MEMORY.replace(b": Travel", b": Trips"), expected=file.version)
+    assert await read(store, "travel.md") == MEMORY.replace(b": Travel", b": Trips") + b"By hand.\n"
+
+
+async def test_a_change_of_what_is_there_asks_no_history(store) -> None:
+    await write(store, "travel.md", MEMORY)
+    (file,) = await store.get_all()
+    trips = store.backend.round_trips
+    await store.update("travel.md", name="Trips", expected=file.version)
+    with_version = store.backend.round_trips - trips
+    trips = store.backend.round_trips
+    await store.update("travel.md", name="Journeys")
+    assert with_version == store.backend.round_trips - trips
+
+
 async def test_update_of_a_field_that_a_person_changed_is_a_conflict(store) -> None:
     version = remember_base(MEMORY)
     theirs = MEMORY.replace(b": Travel", b": Journeys")
