@@ -149,7 +149,7 @@ def parse_entries(data: bytes) -> tuple[list[Entry], list[int]]:
             continue
         try:
             entries.append(_parse(json.loads(line)))
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             wrong.append(number)
     return entries, wrong
 
