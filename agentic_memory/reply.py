@@ -13,6 +13,8 @@ from agentscope.event import HintBlockEvent
 from agentscope.message import HintBlock, ToolCallBlock
 
 from agentic_memory.backends import ABSENT
+from agentic_memory.bases import remember_base
+from agentic_memory.document import Document
 from agentic_memory.errors import AgenticMemoryError, BackendUnavailable
 from agentic_memory.hints import HintLedger, ShownFile, render_hint, show_file
 from agentic_memory.history.entries import Author
@@ -204,10 +206,10 @@ class ReplyMemory:
             snapshot, instructions=parameters.memory_instructions, max_tokens=parameters.memory_max_tokens
         )
         if self._frozen is None:
-            self._note_section(section, snapshot.root)
+            self._note_section(section, snapshot)
         return section.text
 
-    def _note_section(self, section: Section, root: str) -> None:
+    def _note_section(self, section: Section, snapshot: Snapshot) -> None:
         self.receipt = replace(
             self.receipt, index_version=section.index_version, index_tokens=estimate_tokens(section.text)
         )
@@ -225,7 +227,7 @@ class ReplyMemory:
                 left_out=(*self.receipt.left_out, *fallen),
             )
         elif section.complete:
-            note_read(self._agent.state, f"{root}/{INDEX_FILENAME}", section.index_version)
+            self._note_read(f"{snapshot.root}/{INDEX_FILENAME}", section.index_version, snapshot.index_document)
 
     # ------------------------------------------------------------------ the hint
 
@@ -338,8 +340,13 @@ class ReplyMemory:
         if file.left_out:
             self.receipt = replace(self.receipt, cut=(*self.receipt.cut, CutFile(filename, file.left_out)))
         else:
-            note_read(self._agent.state, path, record.version)
+            self._note_read(path, record.version, document)
         return file
+
+    def _note_read(self, path: str, version: str, document: Document) -> None:
+        """The agent has seen these bytes whole: it may write there, and what it writes can be merged on them."""
+        note_read(self._agent.state, path, version)
+        remember_base(document.encode(document.text), version=version)
 
     def put_back(self, blocks: Sequence[HintBlock]) -> None:
         """Bring back hints that a context compression took out before any model call saw them."""

@@ -148,6 +148,7 @@ class MemoryStore:
         record = await self._backend.fetch(await self.path_of(filename), within=await self.root())
         if record is ABSENT or record.data is None:
             raise _not_found(filename)
+        remember_base(record.data, version=record.version)  # an update from this version can be merged later
         return as_memory_file(filename, record, parse_document(record.data, filename=filename))
 
     async def get_all(self, *, type: str | None = None) -> list[MemoryFile]:  # noqa: A002 - the frontmatter field's name
@@ -341,6 +342,7 @@ class MemoryStore:
             return Plan(chosen, [(chosen, data, ABSENT)], index, why="added")
 
         done = await self._change(plan)
+        remember_base(data)
         return _written(done.filename, data)
 
     async def update(
