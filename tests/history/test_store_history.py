@@ -205,6 +205,20 @@ async def test_a_change_noticed_by_two_is_told_once_with_the_name_of_who_made_it
     assert (version.version, version.who, version.why) == (added.version, "store", "added")
 
 
+async def test_a_look_while_the_store_writes_takes_its_write_for_nobody_elses(tmp_path) -> None:
+    class LookedAt(InMemoryBackend):
+        async def transact(self, changes, *, within=None):
+            await super().transact(changes, within=within)
+            await other.load()  # the bytes are there, and the writer does not know yet
+
+    backend = LookedAt()
+    store, other = (MemoryStore(workdir=str(tmp_path), backend=backend) for _ in range(2))
+    await store.add(name="Travel", **FACT)
+    assert await other.record_history() == 0
+    await other.load()
+    assert await other.record_history() == 0
+
+
 async def test_deleted_by_hand_comes_back(store) -> None:
     await store.add(name="Travel", **FACT)
     data = await store.backend.read_file(await store.path_of("travel.md"))
