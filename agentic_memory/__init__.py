@@ -18,6 +18,7 @@ from agentic_memory.errors import (
 from agentic_memory.values import Match, MemoryFile, Problem
 
 if TYPE_CHECKING:
+    from agentic_memory.history.entries import Version
     from agentic_memory.middleware import AgenticMemoryMiddleware
     from agentic_memory.receipt import Receipt
     from agentic_memory.shelf import Snapshot
@@ -28,6 +29,7 @@ _HOMES: Final = {
     "MemoryStore": "agentic_memory.store",
     "Receipt": "agentic_memory.receipt",
     "Snapshot": "agentic_memory.shelf",
+    "Version": "agentic_memory.history.entries",
 }
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "Receipt",
     "Snapshot",
     "UnsafePath",
+    "Version",
 ]
 
 

@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from _measure import Row, arguments, report, timed_async
@@ -54,7 +55,7 @@ async def measure_restore(workdir: Path) -> list[Row]:
     versions = await plant(backend, await store.root(), VERSIONS)
     await store.load()
     times = [
-        await timed_async(lambda version=version: store.restore("log.md", version))
+        await timed_async(partial(store.restore, "log.md", version))
         for version in random.Random(1).sample(versions, RESTORED)
     ]
     listed = await timed_async(lambda: store.history("log.md"))
@@ -71,8 +72,7 @@ async def measure_writes(workdir: Path) -> list[Row]:
         store = MemoryStore(workdir=str(workdir / str(history)), history=history)
         await store.add(name="Log", description="d", type="project", content="0")
         times = [
-            await timed_async(lambda number=number, store=store: store.update("log.md", content=f"{number}\n" * 200))
-            for number in range(60)
+            await timed_async(partial(store.update, "log.md", content=f"{number}\n" * 200)) for number in range(60)
         ]
         medians.append(sorted(times)[len(times) // 2] * 1e3)
     return [
@@ -102,7 +102,7 @@ async def measure_reply(workdir: Path) -> list[Row]:
     best = [1e9, 1e9]
     for _ in range(20):
         for at, one in enumerate((plain, store)):
-            best[at] = min(best[at], await timed_async(lambda one=one: reply(one)))
+            best[at] = min(best[at], await timed_async(partial(reply, one)))
     files = [path for path in (workdir / "Memory" / ".history").rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files)
     return [
