@@ -7,8 +7,10 @@ import asyncio
 import json
 import os
 import sys
+from importlib import resources
 from pathlib import Path
 
+from agentic_memory import prompts
 from faults.case import play_case
 from faults.conversation import calls_to_strike
 from faults.test_local import DENIED, LocalPlace
@@ -20,7 +22,16 @@ async def main(disk: Path, numbers: list[int]) -> dict[str, str]:
     return {call.name: await play_case(LocalPlace(disk), DENIED, call) for call in calls}
 
 
+def read_ahead() -> None:
+    """Read what is read late, imports and prompts: the installation may be closed to the user it becomes."""
+    calls_to_strike(local=True)
+    for prompt in resources.files(prompts).iterdir():
+        if prompt.name.endswith(".md"):
+            prompts.load_prompt(prompt.name.removesuffix(".md"))
+
+
 if __name__ == "__main__":
+    read_ahead()
     if os.geteuid() == 0:
         os.setgroups([])
         os.setgid(65534)
