@@ -61,7 +61,7 @@ def container_place(container: Container, directory: str, backend: Backend, riva
     return Place(
         backend=backend,
         rival=rival,
-        root=f"{directory}/work/memory",
+        root=f"{directory}/in/memory",
         outside=f"{directory}/outside",
         run=run,
         unreachable=unreachable,

@@ -63,7 +63,7 @@ class TestInMemoryBackend(BackendContract):
             with backend.unreachable():
                 yield
 
-        return InMemoryPlace(backend=backend, root="/work/Memory", outside="/work/other", unreachable=unreachable)
+        return InMemoryPlace(backend=backend, root="/srv/app/Memory", outside="/srv/app/other", unreachable=unreachable)
 
 
 async def test_content_given_at_construction_is_there():

@@ -23,7 +23,7 @@ async def test_the_whole_section_is_as_in_the_golden_file(tmp_path, language) ->
     parameters = AgenticMemoryMiddleware.Parameters(language=language)
     prompt = await AgenticMemoryMiddleware(workdir=str(tmp_path), parameters=parameters).on_system_prompt(None, "Base.")
     golden = GOLDEN / f"system_prompt.{language}.md"
-    shown = prompt.replace(str(tmp_path), "/work").replace(_fence_of(prompt), "0" * 16)
+    shown = prompt.replace(str(tmp_path), "/srv/app").replace(_fence_of(prompt), "0" * 16)
     assert shown == golden.read_text(encoding="utf-8").removesuffix("\n"), f"if meant, write it to {golden}"
 
 
