@@ -42,7 +42,7 @@ def run_in(container: Container, script: str, **options: Any) -> bytes:
 def new_workdir(container: Container, **options: Any) -> str:
     """Make a directory that no other test uses and return its path."""
     path = f"/tmp/{uuid4().hex[:12]}"
-    run_in(container, f"mkdir -p {path}/work", **options)
+    run_in(container, f"mkdir -p {path}/site", **options)
     return path
 
 
@@ -61,7 +61,7 @@ def container_place(container: Container, directory: str, backend: Backend, riva
     return Place(
         backend=backend,
         rival=rival,
-        root=f"{directory}/in/memory",
+        root=f"{directory}/site/memory",
         outside=f"{directory}/outside",
         run=run,
         unreachable=unreachable,

@@ -32,8 +32,8 @@ class TestDockerBackendOnBusyBox(InContainer, BackendContract):
     async def place(self, busybox):
         directory = await run_sync(new_workdir, busybox)
         async with (
-            DockerBackend(busybox, f"{directory}/work") as backend,
-            DockerBackend(busybox.id, f"{directory}/work") as rival,
+            DockerBackend(busybox, f"{directory}/site") as backend,
+            DockerBackend(busybox.id, f"{directory}/site") as rival,
         ):
             yield container_place(busybox, directory, backend, rival)
 
@@ -42,7 +42,7 @@ class TestDockerBackendOnDebian(InContainer, WritingContract):
     @pytest.fixture
     async def place(self, debian):
         directory = await run_sync(new_workdir, debian)
-        async with DockerBackend(debian, f"{directory}/work") as backend:
+        async with DockerBackend(debian, f"{directory}/site") as backend:
             yield container_place(debian, directory, backend)
 
 
@@ -55,7 +55,7 @@ class TestAdaptedAgentScopeDockerBackend(InContainer, ReadingContract):
     async def place(self, debian):
         directory = await run_sync(new_workdir, debian)
         async with aiodocker.Docker() as client:
-            inner = AgentScopeDockerBackend(client.containers.container(debian.id), f"{directory}/work")
+            inner = AgentScopeDockerBackend(client.containers.container(debian.id), f"{directory}/site")
             backend = adapt(inner)
             assert type(backend) is AdaptedBackend
             yield container_place(debian, directory, backend)
