@@ -277,7 +277,9 @@ async def open_session(
     # What is worth knowing is printed from the receipt and the events, not told twice.
     logging.getLogger("as").setLevel(logging.ERROR)
     logging.getLogger("agentic_memory").addHandler(logging.NullHandler())
-    memory = AgenticMemoryMiddleware(workdir=workdir, memory_dir=memory_dir)
+    # A person at a terminal wants to see afterwards what was done, and to take it back.
+    parameters = AgenticMemoryMiddleware.Parameters(history=True)
+    memory = AgenticMemoryMiddleware(workdir=workdir, memory_dir=memory_dir, parameters=parameters)
     root = await memory.store.root()
     state = _load_state(session_file)
     # Permissions come from this command line, never from a file that somebody may have edited.
