@@ -49,16 +49,24 @@ class Block:
 
 @contextmanager
 def watch(limit: float = LIMIT_SECONDS) -> Iterator[list[Block]]:
-    """Collect every step that runs longer than ``limit`` seconds while the context is open."""
+    """Collect every step that runs longer than ``limit`` seconds while the context is open; complete when it closes.
+
+    A machine that stands still as a whole holds up the sampling thread too: that time is not the step's, unless the
+    step itself used the processor meanwhile.
+    """
     blocks: list[Block] = []
+    slow: list[tuple[float, float, Block]] = []  # begin, processor seconds
+    stalls: list[tuple[float, float]] = []
     running: dict[int, _Step] = {}
     closed = threading.Event()
     run = asyncio.Handle._run
+    pause = min(_SAMPLE_SECONDS, limit / 2)
 
     def timed_run(handle: asyncio.Handle) -> None:
         thread = threading.get_ident()
         outer = running.get(thread)  # a nested loop: rare, but the outer step is still running
         step = running[thread] = _Step(handle, time.perf_counter())
+        used = time.thread_time()
         try:
             run(handle)
         finally:
@@ -68,11 +76,18 @@ def watch(limit: float = LIMIT_SECONDS) -> Iterator[list[Block]]:
             else:
                 running[thread] = outer
             if seconds > limit:
-                blocks.append(Block(seconds, repr(handle), step.stack))
+                slow.append((step.since, time.thread_time() - used, Block(seconds, repr(handle), step.stack)))
 
     def sample() -> None:
-        while not closed.wait(min(_SAMPLE_SECONDS, limit / 2)):
+        last = time.perf_counter()
+        while True:
+            over = closed.wait(pause)
             now = time.perf_counter()
+            if now - last > 2 * pause:
+                stalls.append((last + pause, now))
+            last = now
+            if over:
+                return
             for thread, step in list(running.items()):
                 frame = sys._current_frames().get(thread)
                 if frame is not None and now - step.since > limit / 2 and not step.stack:
@@ -87,3 +102,8 @@ def watch(limit: float = LIMIT_SECONDS) -> Iterator[list[Block]]:
         asyncio.Handle._run = run  # type: ignore[method-assign]
         closed.set()
         sampler.join()
+        for since, used, block in slow:
+            end = since + block.seconds
+            stalled = sum(max(0.0, min(end, until) - max(since, begin)) for begin, until in stalls)
+            if used > limit or block.seconds - stalled > limit:
+                blocks.append(block)
