@@ -46,6 +46,8 @@ BUSY_DIRECTORY_NS: Final = 50_000_000
 """A directory changed within so short a time may change again while it is listed; it is listed under its lock."""
 
 MAX_LISTINGS: Final = 4
+MAX_OPENINGS: Final = 8
+"""Looks at a root that is made or removed at this very moment."""
 LISTING_PATIENCE_SECONDS: Final = 1.0
 MAX_CACHED_FILES: Final = 200_000
 """Remembered files of all roots together, some 400 bytes each."""
@@ -107,19 +109,23 @@ def _remember(request: Request, this: _Pass) -> None:
 
 def open_root(root: str) -> int | None:
     """Open ``root``; None when there is no such directory. What is neither is ``BackendUnavailable``."""
-    try:
-        return os.open(root, OPEN_DIRECTORY)
-    except FileNotFoundError as exc:
-        above = root
-        while not os.path.lexists(above):
-            above = os.path.dirname(above)
-        if above != root and os.path.isdir(above):
-            return None
-        raise BackendUnavailable(f"{above} is a symlink to nothing; remove it or make its target") from exc
-    except NotADirectoryError as exc:
-        raise BackendUnavailable(f"{root} is not a directory, or something above it is not one") from exc
-    except OSError as exc:
-        raise unavailable(exc, root) from exc
+    for _ in range(MAX_OPENINGS):
+        try:
+            return os.open(root, OPEN_DIRECTORY)
+        except FileNotFoundError as exc:
+            above = root
+            while not os.path.lexists(above):
+                above = os.path.dirname(above)
+            if os.path.islink(above) and not os.path.exists(above):
+                raise BackendUnavailable(f"{above} is a symlink to nothing; remove it or make its target") from exc
+            if above != root:
+                return None
+            # It was made between the two looks, by another writer's first change: now it can be opened.
+        except NotADirectoryError as exc:
+            raise BackendUnavailable(f"{root} is not a directory, or something above it is not one") from exc
+        except OSError as exc:
+            raise unavailable(exc, root) from exc
+    raise BackendUnavailable(f"{root} appears and vanishes; try again when nobody is making or removing it")
 
 
 @dataclass(slots=True)

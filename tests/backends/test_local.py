@@ -296,3 +296,20 @@ async def test_it_says_where_it_cannot_work(monkeypatch):
     monkeypatch.setattr(local_module.sys, "platform", "win32")
     with pytest.raises(NotImplementedError, match="WSL"):
         LocalBackend()
+
+
+async def test_a_root_that_is_made_between_two_looks_is_seen(tmp_path, monkeypatch):
+    """The first writer of a new memory makes its directory while a second one is just opening it."""
+    root = tmp_path / "new"
+    real_open = os.open
+
+    def open_too_early(path, *args, **kwargs):
+        if path == str(root) and not root.exists():
+            root.mkdir()
+            raise FileNotFoundError(2, "not yet", path)
+        return real_open(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "open", open_too_early)
+    tree = await LocalBackend().snapshot(str(root))
+    assert tree.exists
+    assert tree.files == ()
