@@ -1,5 +1,6 @@
 """A transaction on the local disk: look, demand, prepare, apply; see ``journal`` for the several-files part."""
 
+import errno
 import os
 import stat
 import time
@@ -68,10 +69,15 @@ class Transaction:
         place = self.within or paths_of(changes[0])[0]
         try:
             with mapped_errors(place):
-                for _ in range(MAX_ATTEMPTS):
+                for attempt in range(MAX_ATTEMPTS):
                     try:
                         self._attempt(changes)
                     except PlaceChangedError:
+                        continue
+                    except BackendUnavailable as exc:
+                        # A writer who gave up takes away the directories it made, also those we had just found.
+                        if exc.errno != errno.ENOENT or attempt == MAX_ATTEMPTS - 1:
+                            raise
                         continue
                     return
         except BaseException:

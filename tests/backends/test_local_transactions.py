@@ -525,3 +525,35 @@ async def test_listing_never_skips_or_doubles_a_file_that_is_being_replaced(back
 
         known = {record.version for record in (await backend.snapshot(root)).files}
         await asyncio.gather(write(), read())
+
+
+async def test_a_directory_taken_away_by_a_writer_who_gave_up_is_made_again(tmp_path, monkeypatch):
+    """It had made the directory, we found it there, and it removed it when its own change was refused."""
+    make = Transaction._make_directory_for
+    taken = []
+
+    def make_and_lose(self, spot):
+        make(self, spot)
+        if not taken:
+            taken.append(spot)
+            os.rmdir(tmp_path / "new" / "sub")
+
+    monkeypatch.setattr(Transaction, "_make_directory_for", make_and_lose)
+    await LocalBackend().transact([Put(str(tmp_path / "new/sub/a.md"), b"a", ABSENT)], within=str(tmp_path))
+    assert taken
+    assert (tmp_path / "new/sub/a.md").read_bytes() == b"a"
+
+
+async def test_a_parent_taken_away_while_directories_are_made_is_made_again(tmp_path, monkeypatch):
+    make, lost = local_transaction.make_directory, []
+
+    def lose_once(path, made):
+        if not lost:
+            lost.append(path)
+            raise FileNotFoundError(2, os.strerror(2), path)
+        make(path, made)
+
+    monkeypatch.setattr(local_transaction, "make_directory", lose_once)
+    await LocalBackend().transact([Put(str(tmp_path / "new/sub/a.md"), b"a", ABSENT)], within=str(tmp_path))
+    assert lost
+    assert (tmp_path / "new/sub/a.md").read_bytes() == b"a"
