@@ -171,7 +171,7 @@ def replacement_between(old: str, new: str) -> Replacement | None:
 
 
 def _quote_yaml(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False) if _UNSAFE_IN_YAML.search(value) else value
+    return json.dumps(value, ensure_ascii=False) if _UNSAFE_IN_YAML.search(value) or value in {"=", "<<"} else value
 
 
 __all__ = [

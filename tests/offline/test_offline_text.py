@@ -1,7 +1,7 @@
 """Edits of memory files and of the index: exact, minimal, and nothing else touched."""
 
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentic_memory.offline.intent import Fact, describe_fact
@@ -40,6 +40,8 @@ def test_a_removed_line_takes_its_break_along():
 
 
 @given(st.text(min_size=1, max_size=60).filter(lambda text: text.isprintable() and text.strip() == text))
+@example("=")
+@example("<<")
 def test_a_new_file_has_frontmatter_that_yaml_reads_back(text):
     fact = Fact(text, "user", text, "user_x.md")
     header = yaml.safe_load(render_file([fact]).split("---\n")[1]) if "---" not in text else {"name": text}
