@@ -1,22 +1,19 @@
 """Text the offline model works on: new memory files, and edits of existing ones that touch no other line."""
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from agentic_memory.offline.intent import MAX_HOOK_CHARACTERS, Fact
-from agentic_memory.offline.view import INDEX, parse_entries
+from agentic_memory.offline.view import parse_entries
 from agentic_memory.offline.words import language_of, terms_of, widen
+from agentic_memory.rendering import render_document
 
 MAX_WHOLE_FILE_LINES: Final = 6
 """A file of more statements is never emptied for a topic that none of them names."""
 
 _FRONTMATTER = re.compile(r"\A\ufeff?---[ \t]*\n.*?^---[ \t]*\n?", re.MULTILINE | re.DOTALL)
-_UNSAFE_IN_YAML = re.compile(
-    r"""^[\s\-?:,\[\]{}#&*!|>'"%@`]|:\s|:$|\s#|\s$|^(?:true|false|yes|no|null|~|[\d.]+)$""", re.IGNORECASE
-)
 _SAID = {"en": "The user said:", "zh": "用户说过："}
 _FORGOTTEN = {"en": "(forgotten at the user's request)", "zh": "（已按用户要求忘记）"}
 
@@ -36,9 +33,10 @@ def render_file(facts: Sequence[Fact]) -> str:
     subject = f"{first.title}——" if language == "zh" else f"{first.title} of the user — "
     if language == "en" and first.type != "user":
         subject = f"{first.title} — "
-    fields = {"name": first.title, "description": subject + first.hook, "type": first.type}
-    header = "\n".join(f"{key}: {_quote_yaml(value)}" for key, value in fields.items())
-    return f"---\n{header}\n---\n\n{_SAID[language]}\n\n" + "".join(f"- {fact.text}\n" for fact in facts)
+    content = f"{_SAID[language]}\n\n" + "".join(f"- {fact.text}\n" for fact in facts).replace("\0", "")
+    return render_document(
+        name=first.title, description=subject + first.hook, type=first.type, content=content
+    ).decode()
 
 
 def add_statements(text: str, facts: Sequence[Fact]) -> str:
@@ -168,25 +166,3 @@ def replacement_between(old: str, new: str) -> Replacement | None:
             tail -= 1
         else:
             return Replacement(old, new)
-
-
-def _quote_yaml(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False) if _UNSAFE_IN_YAML.search(value) or value in {"=", "<<"} else value
-
-
-__all__ = [
-    "INDEX",
-    "Replacement",
-    "add_entries",
-    "add_statements",
-    "body_of",
-    "drop_entry",
-    "matching_statements",
-    "plain_statement",
-    "remove_statements",
-    "render_entry",
-    "render_file",
-    "replacement_between",
-    "statements_of",
-    "withdraw_hook",
-]
