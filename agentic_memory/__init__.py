@@ -13,8 +13,10 @@ from agentic_memory.errors import (
     Conflict,
     InvalidMemory,
     MemoryNotFound,
+    MissingIdentity,
     UnsafePath,
 )
+from agentic_memory.scopes import Identity
 from agentic_memory.values import Match, MemoryFile, Problem
 
 if TYPE_CHECKING:
@@ -37,11 +39,13 @@ __all__ = [
     "AgenticMemoryMiddleware",
     "BackendUnavailable",
     "Conflict",
+    "Identity",
     "InvalidMemory",
     "Match",
     "MemoryFile",
     "MemoryNotFound",
     "MemoryStore",
+    "MissingIdentity",
     "Problem",
     "Receipt",
     "Snapshot",

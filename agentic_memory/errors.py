@@ -7,6 +7,7 @@
     ├── Conflict                          the file is not what the writer expected; nothing was written
     ├── InvalidMemory (ValueError)        what was to be stored is not a memory
     ├── MemoryNotFound (FileNotFoundError)  there is no memory of that name
+    ├── MissingIdentity (ValueError)      a memory of one user, agent, project or session, and nobody said of which
     └── UnsafePath (ValueError)           a path that leaves the memory directory, or is no file
 
 A malformed memory *file* is never an error: it is data with a list of problems.
@@ -55,6 +56,10 @@ class InvalidMemory(AgenticMemoryError, ValueError):
 
 class MemoryNotFound(AgenticMemoryError, FileNotFoundError):
     """There is no memory of that name."""
+
+
+class MissingIdentity(AgenticMemoryError, ValueError):
+    """A memory is kept apart by an id that is not known. Nothing is read or written: there is no memory for nobody."""
 
 
 class UnsafePath(AgenticMemoryError, ValueError):
