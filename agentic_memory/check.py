@@ -49,6 +49,7 @@ from agentic_memory.document import Document
 from agentic_memory.index import INDEX_FILENAME, MAX_LINE_CHARS, Index, fit_index
 from agentic_memory.lines import count_breaks, split_lines, strip_ending
 from agentic_memory.problems import make_problem
+from agentic_memory.prose import blank_code
 from agentic_memory.tokens import estimate_tokens
 from agentic_memory.values import Problem
 
@@ -68,7 +69,6 @@ _COPY: Final = re.compile(
 )
 _CONFLICT: Final = re.compile(r"(?:^|(?<=[\r\n]))(<{7}|={7}|>{7})(?=[ \r\n]|\Z)")
 _WIKILINK: Final = re.compile(r"\[\[([^\[\]|#\r\n]+)(?:[|#][^\[\]\r\n]*)?\]\]")
-_CODE: Final = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1|\Z)|`[^`\r\n]+`", re.MULTILINE | re.DOTALL)
 _WORD_BREAKS: Final = re.compile(r"[\s_-]+")
 
 _USUAL_PATH: Final = re.compile(r"(?:[a-z0-9][^/.\0]*/)*[a-z0-9][^/\0]*\.md")
@@ -177,7 +177,7 @@ def _fold(name: str) -> str:
 
 
 def _check_wikilinks(path: str, document: Document, targets: Collection[str]) -> Iterator[Problem]:
-    text = _CODE.sub(lambda code: re.sub(r"[^\r\n]", " ", code[0]), document.body)
+    text = blank_code(document.body)
     for link, line in _number(_WIKILINK.finditer(text), text, document.body_line):
         target = link[1]
         # `[[ -f file ]]` is a shell's test, not a link.
