@@ -15,11 +15,13 @@ from agentic_memory.errors import (
     MemoryNotFound,
     MissingIdentity,
     UnsafePath,
+    WriteRefused,
 )
 from agentic_memory.scopes import Identity
 from agentic_memory.values import Match, MemoryFile, Problem
 
 if TYPE_CHECKING:
+    from agentic_memory.guards import WritePolicy
     from agentic_memory.history.entries import Version
     from agentic_memory.middleware import AgenticMemoryMiddleware
     from agentic_memory.receipt import Receipt
@@ -32,6 +34,7 @@ _HOMES: Final = {
     "Receipt": "agentic_memory.receipt",
     "Snapshot": "agentic_memory.shelf",
     "Version": "agentic_memory.history.entries",
+    "WritePolicy": "agentic_memory.guards",
 }
 
 __all__ = [
@@ -51,6 +54,8 @@ __all__ = [
     "Snapshot",
     "UnsafePath",
     "Version",
+    "WritePolicy",
+    "WriteRefused",
 ]
 
 

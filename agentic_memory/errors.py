@@ -6,12 +6,17 @@
     ├── BackendUnavailable (OSError)      it cannot be told what is there, or it cannot be written
     ├── Conflict                          the file is not what the writer expected; nothing was written
     ├── InvalidMemory (ValueError)        what was to be stored is not a memory
+    │   └── WriteRefused                  it would do harm: text would be lost, or a secret written down
     ├── MemoryNotFound (FileNotFoundError)  there is no memory of that name
     ├── MissingIdentity (ValueError)      a memory of one user, agent, project or session, and nobody said of which
     └── UnsafePath (ValueError)           a path that leaves the memory directory, or is no file
 
 A malformed memory *file* is never an error: it is data with a list of problems.
 """
+
+from collections.abc import Sequence
+
+from agentic_memory.values import Objection
 
 
 class AgenticMemoryError(Exception):
@@ -52,6 +57,25 @@ def _rebuild_conflict(path: str, expected: str, current: bytes | None) -> Confli
 
 class InvalidMemory(AgenticMemoryError, ValueError):
     """What was to be stored is not a memory file that could be read back."""
+
+
+class WriteRefused(InvalidMemory):
+    """A guard objects to what was to be written, so nothing was.
+
+    Attributes:
+        filename: The file that was to be written.
+        objections: What is wrong, in words that a model can act on; never empty.
+    """
+
+    def __init__(self, filename: str, objections: Sequence[Objection]) -> None:
+        reasons = "; ".join(objection.message.rstrip(".") for objection in objections)
+        super().__init__(f"{filename} was not written: {reasons}")
+        self.filename = filename
+        self.objections = tuple(objections)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Keep the error picklable although its message is made of its arguments."""
+        return (WriteRefused, (self.filename, self.objections))
 
 
 class MemoryNotFound(AgenticMemoryError, FileNotFoundError):

@@ -44,6 +44,11 @@ def dominant_ending(text: str) -> str:
     return "\r" if returns > feeds else "\n"
 
 
+def normalise_newlines(text: str) -> str:
+    r"""Return ``text`` with every ``\r\n`` and lone ``\r`` as ``\n``, which is how AgentScope shows it to a model."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
 def one_line(text: str) -> str:
     """Fold ``text`` into one line: every break, with the blanks around it, becomes one space."""
     return _ANY_BREAK.sub(" ", text.strip()).strip()

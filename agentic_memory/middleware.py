@@ -52,7 +52,11 @@ class AgenticMemoryMiddleware(MiddlewareBase):
     ) -> None:
         self._parameters = parameters or MemoryParameters()
         self._store = MemoryStore(
-            workdir=workdir, memory_dir=memory_dir, backend=backend, history=self._parameters.history
+            workdir=workdir,
+            memory_dir=memory_dir,
+            backend=backend,
+            history=self._parameters.history,
+            policy=self._parameters.write_policy,
         )
         # The replies under way, by agent: weak, so that an agent dropped in mid-reply takes its entry along.
         self._replies: WeakKeyDictionary[Agent, list[ReplyMemory]] = WeakKeyDictionary()

@@ -6,6 +6,7 @@ from agentscope.model import ChatModelBase
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from agentic_memory.guards import WritePolicy
 from agentic_memory.prompts import load_prompt
 
 _TRANSLATED: Final = ("memory_instructions", "retrieval_instructions")
@@ -97,6 +98,14 @@ class MemoryParameters(BaseModel):
             "it. A reply takes one more look at its end when a tool ran that may have changed files, else none."
         ),
     )
+    losses: Literal["refuse", "ask", "allow"] = Field(
+        default="refuse",
+        title="Losses",
+        description=(
+            "What is done when a write would drop more than half of a memory's text or a third of the index. ask: a "
+            "person confirms it, also in bypass mode. Text that Edit is told to take out may always go."
+        ),
+    )
     language: Literal["en", "zh"] = Field(
         default="en", title="Language", description="Language of the built-in instructions."
     )
@@ -105,6 +114,11 @@ class MemoryParameters(BaseModel):
         title="On Error",
         description="Whether a reply goes on without memory when memory fails. Logged and on the receipt either way.",
     )
+
+    @property
+    def write_policy(self) -> WritePolicy:
+        """What the guards let pass."""
+        return WritePolicy(losses=self.losses)
 
     @model_validator(mode="before")
     @classmethod

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from agentic_memory.backends import ABSENT, Change, Move, Obstacle, Put
 from agentic_memory.backends.values import Absent, version_of
 from agentic_memory.document import Document
-from agentic_memory.errors import BackendUnavailable
+from agentic_memory.errors import BackendUnavailable, WriteRefused
+from agentic_memory.guards import WritePolicy, refuse_objections
 from agentic_memory.index import change_entry, is_own_hook
 from agentic_memory.shelf import INDEX_FILENAME, Snapshot, obstacle_problem
 
@@ -23,6 +24,7 @@ class Plan:
         why: What is done, for the history.
         move: (from, to, version) of a file that is moved.
         index_bytes: MEMORY.md as bytes; made of ``index`` in the present encoding when None.
+        policy: What the guards let pass; None for what needs no guard: a person's edit, or an old version.
     """
 
     filename: str
@@ -31,6 +33,7 @@ class Plan:
     why: str
     move: tuple[str, str, str] | None = None
     index_bytes: bytes | None = None
+    policy: WritePolicy | None = None
 
 
 class Refused(Exception):
@@ -39,6 +42,19 @@ class Refused(Exception):
     def __init__(self, reason: Exception) -> None:
         super().__init__(str(reason))
         self.reason = reason
+
+
+def refuse_harm(plan: Plan, snapshot: Snapshot) -> None:
+    """Raise ``Refused`` when a guard objects to what ``plan`` writes; the lines of the index are our own."""
+    if plan.policy is None:
+        return
+    try:
+        for filename, data, _ in plan.writes:
+            held = snapshot.documents.get(filename)
+            before = None if held is None else held[1].encode(held[1].text)
+            refuse_objections(filename, before, data, policy=plan.policy)
+    except WriteRefused as refusal:
+        raise Refused(refusal) from refusal
 
 
 def changes_of(plan: Plan, snapshot: Snapshot) -> list[Change]:

@@ -28,6 +28,7 @@ from agentic_memory.selection.relations import successor_of
 from agentic_memory.shelf import INDEX_FILENAME, Snapshot
 from agentic_memory.store import MemoryStore
 from agentic_memory.tokens import estimate_tokens
+from agentic_memory.tools.guarding import note_policy
 from agentic_memory.tools.reads import keep_reads, note_read
 
 logger = logging.getLogger("agentic_memory")
@@ -85,6 +86,7 @@ class ReplyMemory:
         try:
             root = await self._store.root()
             self._ledger = HintLedger(self._agent.state, root)
+            note_policy(self._agent.state, root, self._parameters.write_policy)
             self.receipt = replace(self.receipt, memory_dir=root)
             if self._resumed:
                 self._take_up()

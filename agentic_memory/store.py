@@ -15,9 +15,11 @@ from agentscope.tool import BackendBase
 from agentic_memory.backends import ABSENT, Backend, Change, FileRecord, LocalBackend, Obstacle, adapt
 from agentic_memory.backends.values import version_of
 from agentic_memory.bases import base_of, find_base, remember_base
-from agentic_memory.check import check_memory, is_memory_path
+from agentic_memory.check import check_memory
 from agentic_memory.document import Document, edit_body, edit_field, memory_filename, parse_document, render_document
 from agentic_memory.errors import BackendUnavailable, Conflict, InvalidMemory, MemoryNotFound, UnsafePath
+from agentic_memory.filenames import checked_file, checked_memory, checked_path, free_filename
+from agentic_memory.guards import WritePolicy
 from agentic_memory.history import archive
 from agentic_memory.history.diffs import diff_versions
 from agentic_memory.history.entries import Author, Version, Who, versions_of, with_present
@@ -25,7 +27,7 @@ from agentic_memory.history.past import state_of
 from agentic_memory.history.writing import transact_and_keep
 from agentic_memory.index import add_entry, change_entry, drop_entry
 from agentic_memory.merge import merge_documents
-from agentic_memory.plan import Plan, Refused, changes_of, follow_in_index
+from agentic_memory.plan import Plan, Refused, changes_of, follow_in_index, refuse_harm
 from agentic_memory.selection.lexical import Hit
 from agentic_memory.shelf import INDEX_FILENAME, Shelf, Snapshot, as_memory_file, obstacle_problem, shelf_for
 from agentic_memory.values import Match, MemoryFile, Problem
@@ -56,6 +58,7 @@ class MemoryStore:
         history: Whether every version is kept below ``.history/`` of the memory directory. A change goes there in the
             same transaction that makes it.
         who: Who it says there that made the changes of this store, while no reply is running.
+        policy: What may be written. A ``person`` may write anything: the guards are for programs and models.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class MemoryStore:
         backend: BackendSource | None = None,
         history: bool = True,
         who: Who = "store",
+        policy: WritePolicy | None = None,
     ) -> None:
         for label, value in (("workdir", workdir), ("memory_dir", memory_dir)):
             if not str(value) or "\0" in str(value):
@@ -75,6 +79,7 @@ class MemoryStore:
         self._backend: Backend = LocalBackend() if backend is None else adapt(backend)
         self._keeps_history = history
         self._author = Author(who)
+        self._policy = None if who == "person" else policy or WritePolicy()
         self._root: str | None = None
         self._shelf: Shelf | None = None
 
@@ -96,7 +101,7 @@ class MemoryStore:
 
     async def path_of(self, filename: str) -> str:
         """Return the absolute path of a memory file or of MEMORY.md."""
-        return self._backend.join_path(await self.root(), _checked(filename))
+        return self._backend.join_path(await self.root(), checked_path(filename))
 
     async def aclose(self) -> None:
         """Release what the store holds. The backend belongs to whoever made it."""
@@ -144,7 +149,7 @@ class MemoryStore:
             UnsafePath: the name leaves the memory directory, or what is there is not a file.
             BackendUnavailable: it cannot be told.
         """
-        filename = _checked_memory(filename)
+        filename = checked_memory(filename)
         record = await self._backend.fetch(await self.path_of(filename), within=await self.root())
         if record is ABSENT or record.data is None:
             raise _not_found(filename)
@@ -196,7 +201,7 @@ class MemoryStore:
             MemoryNotFound: there is no such file and never was, as far as the history knows.
             BackendUnavailable: it cannot be told.
         """
-        filename = _checked_file(filename)
+        filename = checked_file(filename)
         snapshot = await self.load()
         past = (await self._shelf_here()).past
         entries, _ = await archive.read_log(self._backend, root=snapshot.root, past=past)
@@ -228,7 +233,7 @@ class MemoryStore:
         Raises:
             MemoryNotFound: a version nobody kept, or there is no present content.
         """
-        filename = _checked_file(filename)
+        filename = checked_file(filename)
         before = await self.read_version(old)
         if new is None:
             state = state_of(await self.load(), filename)
@@ -254,7 +259,7 @@ class MemoryStore:
         Raises:
             MemoryNotFound: nobody kept that version.
         """
-        filename = _checked_file(filename)
+        filename = checked_file(filename)
         data = await self.read_version(version)
         new = parse_document(data, filename=filename)
         why = f"restored {version[:12]}"
@@ -326,20 +331,21 @@ class MemoryStore:
         Raises:
             Conflict: ``filename`` was given and is taken.
             InvalidMemory: a field that cannot be stored.
+            WriteRefused: a guard objects to what it says.
         """
         if not name.strip():
             raise InvalidMemory("a memory needs a name: a short title")
         data = render_document(name=name, description=description, type=type, content=content)
-        wanted = None if filename is None else _checked_memory(filename)
+        wanted = None if filename is None else checked_memory(filename)
 
         def plan(snapshot: Snapshot) -> Plan:
-            chosen = wanted or _free_filename(snapshot, memory_filename(name))
+            chosen = wanted or free_filename(snapshot, memory_filename(name))
             taken = snapshot.tree.find(chosen)
             if taken is not ABSENT:
                 current = _bytes(snapshot, chosen) if isinstance(taken, FileRecord) else None
                 raise Refused(Conflict(chosen, expected="absent", current=current))
             index = add_entry(snapshot.index_document.text, title=name, filename=chosen, hook=description)
-            return Plan(chosen, [(chosen, data, ABSENT)], index, why="added")
+            return Plan(chosen, [(chosen, data, ABSENT)], index, why="added", policy=self._policy)
 
         done = await self._change(plan)
         remember_base(data)
@@ -354,6 +360,7 @@ class MemoryStore:
         type: str | None = None,  # noqa: A002 - the frontmatter field's name
         content: str | None = None,
         expected: str | None = None,
+        allow_loss: bool = False,
     ) -> MemoryFile:
         """Change fields or the content of a memory; what is not given stays byte for byte.
 
@@ -366,11 +373,13 @@ class MemoryStore:
             expected: The ``version`` the change was made from. When the file is another by now, the change is made in that
                 version and merged, where it is still known and nobody changed the same; else ``Conflict``. Without it
                 each given field is set on what is there now.
+            allow_loss: Let much of the text go, or its name or description.
 
         Raises:
-            MemoryNotFound, Conflict, InvalidMemory, UnsafePath, BackendUnavailable
+            MemoryNotFound, Conflict, InvalidMemory, WriteRefused, UnsafePath, BackendUnavailable
         """
-        filename = _checked_memory(filename)
+        filename = checked_memory(filename)
+        policy = self._policy and self._policy.with_loss(allowed=allow_loss)
         fields = {"name": name, "description": description, "type": type}
 
         def plan(snapshot: Snapshot, base: bytes | None) -> Plan:
@@ -388,11 +397,11 @@ class MemoryStore:
                 data = edit_body(parse_document(data, filename=filename), content)
             data = _merge(start, data, current, filename=filename)
             index = follow_in_index(snapshot, filename, document, name=name, description=description)
-            return Plan(filename, [(filename, data, record.version)], index, why="updated")
+            return Plan(filename, [(filename, data, record.version)], index, why="updated", policy=policy)
 
         return _written(filename, await self._change_from(expected, plan))
 
-    async def put(self, filename: str, data: bytes, *, expected: str) -> MemoryFile:
+    async def put(self, filename: str, data: bytes, *, expected: str, allow_loss: bool = False) -> MemoryFile:
         """Replace a whole memory file by bytes that somebody edited; its line in MEMORY.md follows as in ``update``.
 
         Args:
@@ -400,8 +409,10 @@ class MemoryStore:
             data: All of the file, as it shall be.
             expected: The version the edit was made from. When the file is another by now, the edit is merged into it as in
                 ``update``, or it is a ``Conflict``; so it is when the file is gone.
+            allow_loss: As in ``update``.
         """
-        filename = _checked_memory(filename)
+        filename = checked_memory(filename)
+        policy = self._policy and self._policy.with_loss(allowed=allow_loss)
 
         def plan(snapshot: Snapshot, base: bytes | None) -> Plan:
             if snapshot.tree.find(filename) is ABSENT:
@@ -415,7 +426,7 @@ class MemoryStore:
             merged = _merge(start, data, current, filename=filename)
             new = parse_document(merged, filename=filename)
             index = follow_in_index(snapshot, filename, document, name=new.name or None, description=new.description)
-            return Plan(filename, [(filename, merged, record.version)], index, why="edited")
+            return Plan(filename, [(filename, merged, record.version)], index, why="edited", policy=policy)
 
         return _written(filename, await self._change_from(expected, plan))
 
@@ -425,7 +436,7 @@ class MemoryStore:
         Returns:
             Where it is now, relative to the memory directory (``.trash/<time>/<filename>``).
         """
-        filename = _checked_memory(filename)
+        filename = checked_memory(filename)
         trashed = f".trash/{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}/{filename}"
 
         def plan(snapshot: Snapshot) -> Plan:
@@ -442,7 +453,7 @@ class MemoryStore:
         Raises:
             Conflict: ``new_filename`` is taken.
         """
-        filename, new_filename = _checked_memory(filename), _checked_memory(new_filename)
+        filename, new_filename = checked_memory(filename), checked_memory(new_filename)
 
         def plan(snapshot: Snapshot) -> Plan:
             record, _ = _present(snapshot, filename)
@@ -484,6 +495,7 @@ class MemoryStore:
             snapshot = await self.load()
             try:
                 planned = plan(snapshot)
+                refuse_harm(planned, snapshot)
             except Refused as refused:
                 raise refused.reason from None
             changes = changes_of(planned, snapshot)
@@ -515,38 +527,6 @@ async def _take(shelf: Shelf, tree: Any) -> Snapshot:
     if new < PARSE_IN_THREAD_FROM:
         return shelf.take(tree)
     return await anyio.to_thread.run_sync(shelf.take, tree)
-
-
-def _checked(filename: str) -> str:
-    parts = PurePosixPath(filename).parts
-    if not filename or "\0" in filename or filename.startswith(("/", "~")) or ".." in parts:
-        raise UnsafePath(f"{filename!r} is not a path inside the memory directory")
-    return str(PurePosixPath(filename))
-
-
-def _checked_file(filename: str) -> str:
-    return INDEX_FILENAME if filename == INDEX_FILENAME else _checked_memory(filename)
-
-
-def _checked_memory(filename: str) -> str:
-    filename = _checked(filename)
-    if not is_memory_path(filename):
-        raise UnsafePath(
-            f"{filename!r} cannot be a memory file: it needs a visible name that ends in .md, not MEMORY.md"
-        )
-    return filename
-
-
-def _free_filename(snapshot: Snapshot, filename: str) -> str:
-    taken = {record.path.casefold() for record in snapshot.tree.files}
-    taken |= {obstacle.path.casefold() for obstacle in snapshot.tree.obstacles}
-    if filename.casefold() not in taken:
-        return filename
-    stem = filename.removesuffix(".md")
-    number = 2
-    while f"{stem}_{number}.md".casefold() in taken:
-        number += 1
-    return f"{stem}_{number}.md"
 
 
 def _present(snapshot: Snapshot, filename: str) -> tuple[FileRecord, Document]:

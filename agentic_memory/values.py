@@ -42,6 +42,21 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class Objection:
+    """Why something must not be written.
+
+    Attributes:
+        code: Stable and kebab-case (``text-lost``), for programs.
+        message: What is wrong and what to do instead, in words a model can act on.
+        confirmable: Whether a person may let it be written all the same.
+    """
+
+    code: str
+    message: str
+    confirmable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryFile:
     """One memory.
 

@@ -14,7 +14,7 @@ from agentic_memory.backends import Backend, FileRecord
 from agentic_memory.backends.local import LocalBackend
 from agentic_memory.encodings import decode
 from agentic_memory.errors import AgenticMemoryError
-from agentic_memory.tools.newlines import normalise_newlines
+from agentic_memory.lines import normalise_newlines
 
 _FOREIGN: Final = frozenset({"gb18030", "utf-16-le", "utf-16-be"})
 

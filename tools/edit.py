@@ -14,7 +14,7 @@ from agentic_memory.tools.answers import Refusal, answer, answers_errors
 from agentic_memory.tools.backend import choose_backend
 from agentic_memory.tools.cache import drop_cache, refresh_cache, show_text
 from agentic_memory.tools.diffs import unified_diff
-from agentic_memory.tools.guards import find_blanked_header, find_stub
+from agentic_memory.tools.guarding import refuse_harm
 from agentic_memory.tools.inputs import check_absolute, check_text
 from agentic_memory.tools.merging import merge_newer
 from agentic_memory.tools.reads import note_read
@@ -90,7 +90,9 @@ class Edit(agentscope.tool.Edit):
             else:
                 _check_matches(file_path, result, text, old_string, replace_all=replace_all, seen=seen)
                 data = encode(result.text, encoding)
-            _check_loss(file_path, current, data)
+            # What is taken out in so many words was not cut off; of the rest the guards judge.
+            call = {"file_path": file_path, "old_string": old_string, "new_string": new_string}
+            refuse_harm(_agent_state, file_path, current, data, call=call, deletes=not new_string)
             try:
                 await self._place.replace(file_path, data, expected=version_of(current))
             except Conflict as conflict:
@@ -150,9 +152,3 @@ def _check_matches(path: str, result: Replacement, text: str, old: str, *, repla
             f"old_string appears {count} times in {path} (on lines {named}). Set replace_all=true to replace all "
             "occurrences, or make old_string more specific."
         )
-
-
-def _check_loss(path: str, before: bytes, after: bytes) -> None:
-    reason = find_stub(show_text(after), old=show_text(before)) or find_blanked_header(after, old=before, path=path)
-    if reason:
-        raise Refusal(f"{path} was not edited: {reason}.")

@@ -3,10 +3,7 @@
 import re
 from bisect import bisect_left
 
-
-def normalise_newlines(text: str) -> str:
-    r"""Return ``text`` with every ``\r\n`` and lone ``\r`` as ``\n``, which is how AgentScope shows it to a model."""
-    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+from agentic_memory.lines import normalise_newlines
 
 
 def is_uniformly_crlf(text: str) -> bool:

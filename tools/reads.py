@@ -21,7 +21,7 @@ MAX_READS: Final = 500
 def note_read(state: AgentState, path: str, version: str) -> None:
     """Record that the agent was shown ``path`` (absolute) at ``version`` and so may build on those bytes."""
     reads = _reads(state)
-    key = _normalise(path)
+    key = normalise_path(path)
     reads.pop(key, None)  # a dict keeps the place of a key that is set again; only a new key goes to the end
     reads[key] = version
     while len(reads) > MAX_READS:
@@ -31,17 +31,17 @@ def note_read(state: AgentState, path: str, version: str) -> None:
 
 def known_version(state: AgentState, path: str) -> str | None:
     """Return the version of ``path`` (absolute) the agent was last shown, or None when it never saw the file."""
-    return _reads(state).get(_normalise(path))
+    return _reads(state).get(normalise_path(path))
 
 
 def forget_read(state: AgentState, path: str) -> None:
     """Make the agent read ``path`` (absolute) again before it may write there."""
-    _reads(state).pop(_normalise(path), None)
+    _reads(state).pop(normalise_path(path), None)
 
 
 def keep_reads(state: AgentState, paths: Collection[str]) -> None:
     """Forget every file but ``paths`` (absolute): what a compressed context no longer shows has to be read again."""
-    kept = {_normalise(path) for path in paths}
+    kept = {normalise_path(path) for path in paths}
     reads = _reads(state)
     for path in [path for path in reads if path not in kept]:
         del reads[path]
@@ -53,7 +53,8 @@ def _reads(state: AgentState) -> dict[str, str]:
     return reads if isinstance(reads, dict) else {}
 
 
-def _normalise(path: str) -> str:
+def normalise_path(path: str) -> str:
+    """Return the one spelling under which an absolute path is recorded; links are not followed."""
     normal = posixpath.normpath(path)
     # POSIX lets exactly two leading slashes mean something else, and normpath keeps them; no file system here does.
     return normal[1:] if normal.startswith("//") else normal

@@ -12,9 +12,9 @@ from itertools import accumulate
 from typing import Final
 
 from agentic_memory.encodings import replace_surrogates
-from agentic_memory.lines import dominant_ending
+from agentic_memory.lines import dominant_ending, normalise_newlines
 from agentic_memory.tools.diffs import common_length
-from agentic_memory.tools.newlines import NewlineMap, normalise_newlines
+from agentic_memory.tools.newlines import NewlineMap
 
 _NUMBERED: Final = re.compile(r"\s*\d+\t")
 MAX_LINES_SEARCHED: Final = 1_000

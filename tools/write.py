@@ -10,11 +10,12 @@ from agentic_memory.backends import ABSENT, version_of
 from agentic_memory.bases import BaseSource, remember_base
 from agentic_memory.encodings import decode
 from agentic_memory.errors import Conflict
+from agentic_memory.stubs import find_stub
 from agentic_memory.tools.answers import Refusal, answer, answers_errors
 from agentic_memory.tools.backend import choose_backend
 from agentic_memory.tools.cache import drop_cache, refresh_cache, show_text
 from agentic_memory.tools.diffs import unified_diff
-from agentic_memory.tools.guards import find_blanked_header, find_stub, find_unknown_bytes
+from agentic_memory.tools.guarding import refuse_harm
 from agentic_memory.tools.inputs import check_absolute, check_text
 from agentic_memory.tools.merging import describe_merged, merge_newer
 from agentic_memory.tools.newlines import is_uniformly_crlf
@@ -68,7 +69,7 @@ class Write(agentscope.tool.Write):
                 if data == current:
                     return await self._report(file_path, current, data, _agent_state)
                 known = await self._known(file_path, current, _agent_state)
-            _check_loss(file_path, known, data)
+            refuse_harm(_agent_state, file_path, known, data, call={"file_path": file_path, "content": content})
             if current is not None and known != current:
                 data = await merge_newer(file_path, base=known, ours=sent, theirs=current)
             try:
@@ -131,13 +132,3 @@ def _follow_conventions(content: str, old: str) -> str:
     if "\r" not in content and is_uniformly_crlf(old):
         content = content.replace("\n", "\r\n")
     return _BOM + content if old.startswith(_BOM) and not content.startswith(_BOM) else content
-
-
-def _check_loss(path: str, before: bytes, after: bytes) -> None:
-    reason = (
-        find_stub(show_text(after), old=show_text(before))
-        or find_unknown_bytes(show_text(after), old=before)
-        or find_blanked_header(after, old=before, path=path)
-    )
-    if reason:
-        raise Refusal(f"{path} was not written: {reason}.")

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic_memory.tools.newlines import NewlineMap, is_uniformly_crlf, normalise_newlines
+from agentic_memory.lines import normalise_newlines
+from agentic_memory.tools.newlines import NewlineMap, is_uniformly_crlf
 from agentic_memory.tools.replacement import explain_no_match, replace_text
 
 PIECES = st.lists(st.sampled_from(["a", "b", "ab", "é", "\udce9", "\n", "\r", "\r\n"]), max_size=12).map("".join)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentic_memory.tools.stubs import find_stub, is_stub
+from agentic_memory.stubs import find_stub, is_stub
 
 
 @pytest.mark.parametrize(

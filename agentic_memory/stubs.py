@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from agentic_memory.tools.newlines import normalise_newlines
+from agentic_memory.lines import normalise_newlines
 
 MAX_STUB_CHARACTERS: Final = 120
 """A stub is a short line; a longer one is prose and is not looked at."""
