@@ -318,6 +318,7 @@ class MemoryStore:
         type: str,  # noqa: A002 - the frontmatter field's name
         content: str,
         filename: str | None = None,
+        check: Callable[[Snapshot], None] | None = None,
     ) -> MemoryFile:
         """Create a memory file and its line in MEMORY.md, together or not at all.
 
@@ -327,6 +328,7 @@ class MemoryStore:
             type: ``user``, ``feedback``, ``project``, ``reference``, or a word of your own.
             content: Markdown.
             filename: Where; made from ``name`` when None, with a number when that is taken.
+            check: Shown the memory that the file is added to, each time it is tried; what it raises ends the addition.
 
         Raises:
             Conflict: ``filename`` was given and is taken.
@@ -339,6 +341,8 @@ class MemoryStore:
         wanted = None if filename is None else checked_memory(filename)
 
         def plan(snapshot: Snapshot) -> Plan:
+            if check is not None:
+                check(snapshot)
             chosen = wanted or free_filename(snapshot, memory_filename(name))
             taken = snapshot.tree.find(chosen)
             if taken is not ABSENT:
