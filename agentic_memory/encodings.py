@@ -35,11 +35,15 @@ def decode(data: bytes) -> tuple[str, Encoding]:
 
 
 def encode(text: str, encoding: Encoding) -> bytes:
-    """Return the bytes of ``text``, or raise ``InvalidMemory`` when ``encoding`` cannot hold a character of it."""
+    """Return the bytes of ``text``, or raise ``InvalidMemory`` when ``encoding`` cannot hold a character of it.
+
+    GBK is told by its text alone. What would no longer be taken for it, since too little Chinese is left, becomes UTF-8.
+    """
     try:
         if encoding in {"surrogateescape", "binary"}:
             return text.encode("utf-8", "surrogateescape")
-        return text.encode(encoding)
+        data = text.encode(encoding)
+        return data if encoding != "gb18030" or decode(data)[0] == text else text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InvalidMemory(
             f"{text[error.start]!r} at character {error.start} is half of a surrogate pair and cannot be stored as "

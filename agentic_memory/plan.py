@@ -4,7 +4,7 @@ import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentic_memory.backends import ABSENT, Change, Move, Obstacle, Put
+from agentic_memory.backends import ABSENT, Change, Delete, Move, Obstacle, Put
 from agentic_memory.backends.values import Absent, version_of
 from agentic_memory.document import Document
 from agentic_memory.errors import BackendUnavailable, WriteRefused
@@ -23,6 +23,7 @@ class Plan:
         index: MEMORY.md as text, as it shall be.
         why: What is done, for the history.
         move: (from, to, version) of a file that is moved.
+        removal: (file name, version) of a file that is taken away, or of the symlink that shows it.
         index_bytes: MEMORY.md as bytes; made of ``index`` in the present encoding when None.
         policy: What the guards let pass; None for what needs no guard: a person's edit, or an old version.
     """
@@ -32,6 +33,7 @@ class Plan:
     index: str
     why: str
     move: tuple[str, str, str] | None = None
+    removal: tuple[str, str] | None = None
     index_bytes: bytes | None = None
     policy: WritePolicy | None = None
 
@@ -75,6 +77,8 @@ def changes_of(plan: Plan, snapshot: Snapshot) -> list[Change]:
     if plan.move is not None:
         source, target, version = plan.move
         changes.append(Move(absolute(source), absolute(target), version))
+    if plan.removal is not None:
+        changes.append(Delete(absolute(plan.removal[0]), plan.removal[1]))
     if plan.index == snapshot.index_document.text and plan.index_bytes is None:
         return changes
     record = snapshot.index_record

@@ -443,12 +443,20 @@ class MemoryStore:
         filename = checked_memory(filename)
         trashed = f".trash/{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}/{filename}"
 
-        def plan(snapshot: Snapshot) -> Plan:
+        def plan(snapshot: Snapshot, *, moves: bool) -> Plan:
             record, _ = _present(snapshot, filename)
             index = drop_entry(snapshot.index_document.text, filename)
-            return Plan(filename, [], index, why="forgotten", move=(filename, trashed, record.version))
+            if moves:
+                return Plan(filename, [], index, why="forgotten", move=(filename, trashed, record.version))
+            data = _bytes(snapshot, filename) or b""
+            removal = (filename, record.version)
+            return Plan(filename, [(trashed, data, ABSENT)], index, why="forgotten", removal=removal)
 
-        await self._change(plan)
+        try:
+            await self._change(lambda snapshot: plan(snapshot, moves=True))
+        except UnsafePath:
+            # A relative symlink leads nowhere from the trash: what it showed goes there, and the link alone goes away.
+            await self._change(lambda snapshot: plan(snapshot, moves=False))
         return trashed
 
     async def rename(self, filename: str, new_filename: str) -> MemoryFile:

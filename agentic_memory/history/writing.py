@@ -4,13 +4,14 @@ import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from agentic_memory.backends import Backend, Move, Put
+from agentic_memory.backends import Backend, Delete, Move
 from agentic_memory.backends import Change as FileChange
 from agentic_memory.check import is_memory_path
 from agentic_memory.errors import BackendUnavailable, UnsafePath
 from agentic_memory.history.archive import FOLDER, note_kept, puts_of
 from agentic_memory.history.entries import Author, Change, State
 from agentic_memory.history.past import Look, Past, state_of
+from agentic_memory.index import INDEX_FILENAME
 
 logger = logging.getLogger("agentic_memory")
 
@@ -52,11 +53,15 @@ def _as_kept(look: Look, changes: Sequence[FileChange], author: Author, why: str
     root = f"{look.tree.root.rstrip('/')}/"
     after: dict[str, State | None] = {}
     for change in changes:
-        if isinstance(change, Put):
-            after[change.path.removeprefix(root)] = State.of(change.data, when=now)
-        elif isinstance(change, Move):
+        if isinstance(change, Move):
             source, target = (path.removeprefix(root) for path in (change.source, change.target))
             after[source] = None
             if is_memory_path(target):
                 after[target] = state_of(look, source)
+            continue
+        name = change.path.removeprefix(root)
+        if isinstance(change, Delete):
+            after[name] = None
+        elif name == INDEX_FILENAME or is_memory_path(name):
+            after[name] = State.of(change.data, when=now)
     return [Change(filename, state_of(look, filename), state, now, author, why) for filename, state in after.items()]

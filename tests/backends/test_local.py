@@ -21,6 +21,8 @@ from agentic_memory.backends.values import MAX_FILE_BYTES
 from agentic_memory.errors import BackendUnavailable
 from agentic_memory.testing import BackendContract
 
+pytest_plugins = ["local_place"]
+
 TICK_SECONDS = 0.02
 """Longer than a file system's clock ticks here."""
 

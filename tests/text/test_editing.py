@@ -144,6 +144,12 @@ def test_a_stray_byte_survives_an_edit_elsewhere() -> None:
     assert edit_body(parse_document(data), "new\n") == b"---\nname: a\nowner: caf\xe9\n---\n\nnew\n"
 
 
+def test_gbk_that_would_no_longer_be_told_for_it_becomes_utf8() -> None:
+    document = parse_document("备注：用户喜欢绿茶\n".encode("gbk"))
+    assert document.encoding == "gb18030"
+    assert edit_body(document, "only 茶 is left\n") == "only 茶 is left\n".encode()
+
+
 def test_gbk_stays_gbk() -> None:
     shape = SHAPES["GBK"]
     assert edit_field(parse_document(shape.data), "name", "新名字") == shape.data.replace(

@@ -1,4 +1,4 @@
-"""Places for the backends that need nothing but this machine."""
+"""Where LocalBackend is tested: this machine's file system. Take the fixture with ``pytest_plugins = ["local_place"]``."""
 
 import asyncio
 from contextlib import asynccontextmanager
