@@ -110,7 +110,7 @@ def test_the_policy_decides_about_losses_and_says_so():
 @pytest.mark.parametrize("policy", [REFUSE, WritePolicy(losses="ask"), WritePolicy(losses="allow")])
 def test_a_stub_is_refused_whatever_the_policy(policy):
     after = HEADER + "[rest of file unchanged]\n"
-    (objection,) = [one for one in objections_to("a.md", HEADER.encode(), after.encode(), policy=policy)]
+    (objection,) = list(objections_to("a.md", HEADER.encode(), after.encode(), policy=policy))
     assert (objection.code, objection.confirmable) == ("stub", False)
 
 
