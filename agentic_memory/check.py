@@ -24,12 +24,18 @@ missing-space             warning   no space after the colon                    
 missing-name              warning   no name                                               add one
 missing-description       warning   no description                                        add one
 missing-type              info      no type                                               add one
+topic-description         info      a description that says what, but not when to read it  say when
+relative-date             info      "tomorrow", "下周四": true on one day only            write the date
+expired                   info      ``expires`` or ``valid_until`` is over                renew or forget it
+expiry-no-date            info      ``expires`` or ``valid_until`` is no date             write it as 2026-12-31
+same-text                 info      nearly the same text as another memory                keep one
 conflict-markers          error     an unresolved merge                                   keep one side
 dangling-wikilink         info      a wiki link that names no memory                      correct it
 index-missing             warning   memories, but no MEMORY.md                            list them in one
 entry-without-file        warning   the index names a file that is not there              correct or remove the line
 duplicate-entry           warning   a file is listed twice                                keep one line
 entry-too-long            info      an index line of more than 150 characters             shorten the hook
+text-in-index             warning   content that stands in the index instead of a file    move it to a file
 index-over-budget         warning   some lines of the index do not reach the agent        shorten or merge
 not-in-index              warning   a memory the index does not name                      add its line
 two-indexes               warning   ``memory.md`` beside ``MEMORY.md``                    merge them
@@ -42,10 +48,15 @@ same-name                 warning   two names that some file systems take for on
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from types import MappingProxyType
 from typing import Final
 
+from agentic_memory.dates import absolute, find_relative_dates, read_date
+from agentic_memory.descriptions import names_only_a_topic
 from agentic_memory.document import Document
+from agentic_memory.duplicates import find_duplicates
 from agentic_memory.index import INDEX_FILENAME, MAX_LINE_CHARS, Index, fit_index
 from agentic_memory.lines import count_breaks, split_lines, strip_ending
 from agentic_memory.problems import make_problem
@@ -69,6 +80,14 @@ _COPY: Final = re.compile(
 )
 _CONFLICT: Final = re.compile(r"(?:^|(?<=[\r\n]))(<{7}|={7}|>{7})(?=[ \r\n]|\Z)")
 _WIKILINK: Final = re.compile(r"\[\[([^\[\]|#\r\n]+)(?:[|#][^\[\]\r\n]*)?\]\]")
+MAX_DATES: Final = 10
+"""Relative dates told of one file: a diary has hundreds, and one remedy."""
+MAX_TEXT_TOKENS: Final = 75
+"""Text in one piece that an index may hold without naming a file: an introduction, not a memory."""
+
+_EXPIRY_KEYS: Final = frozenset({"expires", "expires_at", "expires_on", "expiry", "valid_until", "valid_to"})
+_WRITTEN_KEYS: Final = ("date", "updated", "modified", "created")
+_HEADING: Final = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _WORD_BREAKS: Final = re.compile(r"[\s_-]+")
 
 _USUAL_PATH: Final = re.compile(r"(?:[a-z0-9][^/.\0]*/)*[a-z0-9][^/\0]*\.md")
@@ -105,6 +124,8 @@ def check_memory(
     index: Index | None,
     other_paths: Collection[str] = (),
     max_index_tokens: int = DEFAULT_INDEX_TOKENS,
+    written: Mapping[str, date] = MappingProxyType({}),
+    today: date | None = None,
 ) -> list[Problem]:
     """List every problem of a memory, sorted by file and line.
 
@@ -114,12 +135,17 @@ def check_memory(
         other_paths: What else stands in the directory, also what could not be read. An index entry that names one of
             these is not said to be without a file.
         max_index_tokens: The budget for the index in the prompt.
+        written: When files were last changed, for advice on relative dates.
+        today: What expiry dates are compared with; the present day in UTC when None.
     """
+    today = today or datetime.now(UTC).date()
     found = [problem for document in documents.values() for problem in document.problems]
     found += _check_names(documents, other_paths)
     targets = _link_targets(documents)
     for path, document in documents.items():
         found += _check_document(path, document, targets)
+        found += _check_dates(path, document, written.get(path), today)
+    found += _check_duplicates(documents)
     if index is not None:
         found += index.problems
         found += _check_index(index, documents, other_paths, max_index_tokens)
@@ -137,9 +163,42 @@ def _check_document(path: str, document: Document, targets: Collection[str]) -> 
         for key in ("name", "description", "type"):
             if not getattr(document, key):
                 yield make_problem(f"missing-{key}", path)
+        if names_only_a_topic(document.description, name=document.name):
+            yield make_problem("topic-description", path, description=document.description)
     yield from _check_conflict(path, document.text)
     if "[[" in document.body:
         yield from _check_wikilinks(path, document, targets)
+
+
+def _check_dates(path: str, document: Document, written: date | None, today: date) -> Iterator[Problem]:
+    if document.encoding == "binary":
+        return
+    for key, value in document.fields.items():
+        if value and key.lower().replace("-", "_") in _EXPIRY_KEYS:
+            until = read_date(value)
+            if until is None:
+                yield make_problem("expiry-no-date", path, key=key, value=value)
+            elif until < today:
+                yield make_problem("expired", path, key=key, date=until)
+    found = find_relative_dates(document.text)[:MAX_DATES]
+    if not found:
+        return
+    stated = (read_date(document.fields.get(key, "")) for key in _WRITTEN_KEYS)
+    on = next((day for day in stated if day is not None), written)
+    at, line = 0, 1
+    for each in found:
+        line += count_breaks(document.text, at, each.start)
+        at = each.start
+        meant = None if on is None else absolute(each, on=on)
+        proposal = f": {meant}, if it was written on {on}" if meant else ""
+        yield make_problem("relative-date", path, line, text=each.text, proposal=proposal)
+
+
+def _check_duplicates(documents: Mapping[str, Document]) -> Iterator[Problem]:
+    bodies = {path: document.body for path, document in documents.items() if document.encoding != "binary"}
+    for twin in find_duplicates(bodies):
+        share = "just" if twin.similarity == 1 else f"{twin.similarity:.0%} of"
+        yield make_problem("same-text", twin.path, other=twin.original, share=share)
 
 
 def _check_conflict(path: str, text: str) -> Iterator[Problem]:
@@ -203,6 +262,10 @@ def _check_index(
         length = len(strip_ending(lines[number - 1]))
         if length > MAX_LINE_CHARS:
             yield make_problem("entry-too-long", INDEX_FILENAME, number, length=length, limit=MAX_LINE_CHARS)
+    for first, text in _loose_text(index, lines):
+        tokens = estimate_tokens(text)
+        if tokens > MAX_TEXT_TOKENS:
+            yield make_problem("text-in-index", INDEX_FILENAME, first, tokens=tokens)
     fitted = fit_index(index, max_tokens=max_tokens)
     if fitted.cut_lines:
         yield make_problem(
@@ -217,6 +280,22 @@ def _check_index(
         if index.find(path) is None:
             title = document.name or path.rpartition("/")[2][:-3]
             yield make_problem("not-in-index", path, title=title, target=path)
+
+
+def _loose_text(index: Index, lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield what stands between headings and entries, in one piece each, with its first line."""
+    entries = {entry.line for entry in index.entries}
+    first, piece = 0, ""
+    for number, line in enumerate(lines, 1):
+        if number in entries or _HEADING.match(line):
+            if piece:
+                yield first, piece
+            piece = ""
+        elif line.strip():
+            first = first if piece else number
+            piece += line
+    if piece:
+        yield first, piece
 
 
 def _check_names(documents: Mapping[str, Document], other_paths: Collection[str]) -> Iterator[Problem]:

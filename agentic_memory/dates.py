@@ -227,6 +227,7 @@ _HABIT: Final = re.compile(
     r"|每(?:天|日|周|个?月|年|次|逢|晚|早|个?星期|当|个?季)|总是|通常|一般|平时|经常|往往",
     re.IGNORECASE,
 )
+_ISO_DAY: Final = re.compile(r"(\d{4})[-/.]?(\d{1,2})[-/.]?(\d{1,2})(?![\d.])")
 _SENTENCE_END: Final = re.compile(r"[.!?。！？；;]+(?:\s|$)|[。！？；\r\n]")
 _QUOTES: Final = {'"': '"', "'": "'", "“": "”", "‘": "’", "「": "」", "『": "』", "《": "》", "[": "]"}
 
@@ -276,6 +277,15 @@ def absolute(found: RelativeDate, *, on: date) -> str | None:
             return f"{first:%Y}"
         case _:
             return first.isoformat()
+
+
+def read_date(value: str) -> date | None:
+    """Return the day a frontmatter value names, in ISO form, alone or before a time; None when it is something else."""
+    match = _ISO_DAY.match(value.strip())
+    try:
+        return date(int(match[1]), int(match[2]), int(match[3])) if match else None
+    except ValueError:
+        return None
 
 
 def _read(found: RelativeDate, on: date) -> _Period | None:

@@ -60,6 +60,15 @@ KINDS: Final = MappingProxyType(
             "warning", "has no description, so it is hard to find", "add a line `description: ...` to its frontmatter"
         ),
         "missing-type": Kind("info", "has no type", "add a line `type: ...` to its frontmatter"),
+        "topic-description": Kind(
+            "info",
+            "the description only names a topic ({description})",
+            "say when to read the file: `When ...`, `Before ...`",
+        ),
+        "relative-date": Kind("info", "{text!r} is true on one day only", "write the date itself{proposal}"),
+        "expired": Kind("info", "`{key}` was {date}", "set a later date, or forget the memory"),
+        "expiry-no-date": Kind("info", "`{key}` is {value!r}, which is no date", "write it as 2026-12-31"),
+        "same-text": Kind("info", "says {share} what {other} says", "compare the two and keep one"),
         "conflict-markers": Kind("error", "holds an unresolved merge conflict", "keep one side, delete the markers"),
         "dangling-wikilink": Kind("info", "[[{target}]] names no memory", "correct the link, or write that memory"),
         # the index
@@ -70,6 +79,11 @@ KINDS: Final = MappingProxyType(
         ),
         "entry-too-long": Kind(
             "info", "the line has {length} characters", "shorten the hook so that it stays within {limit}"
+        ),
+        "text-in-index": Kind(
+            "warning",
+            "{tokens} tokens of text that name no file stand in the index, and so in every prompt",
+            "move the text to a memory file, and leave a line `- [Title](file.md) — hook`",
         ),
         "index-over-budget": Kind(
             "warning",

@@ -23,7 +23,7 @@ from agentic_memory.guards import WritePolicy
 from agentic_memory.history import archive
 from agentic_memory.history.diffs import diff_versions
 from agentic_memory.history.entries import Author, Version, Who, versions_of, with_present
-from agentic_memory.history.past import state_of
+from agentic_memory.history.past import state_of, when_of
 from agentic_memory.history.writing import transact_and_keep
 from agentic_memory.index import add_entry, change_entry, drop_entry
 from agentic_memory.merge import merge_documents
@@ -182,8 +182,9 @@ class MemoryStore:
         others = {record.path for record in snapshot.tree.files} | {item.path for item in snapshot.tree.obstacles}
         others -= {INDEX_FILENAME, *documents, *snapshot.unnameable}
         index = None if snapshot.index_record is ABSENT else snapshot.index
+        written = {name: when_of(record.mtime_ns).date() for name, (record, _) in snapshot.documents.items()}
         found = await anyio.to_thread.run_sync(
-            lambda: check_memory(documents=documents, index=index, other_paths=others)
+            lambda: check_memory(documents=documents, index=index, other_paths=others, written=written)
         )
         if self._keeps_history:
             past = (await self._shelf_here()).past

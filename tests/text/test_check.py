@@ -1,6 +1,7 @@
 """Every problem is found, where it is, with what to do about it."""
 
 import re
+from datetime import date
 
 import pytest
 
@@ -37,7 +38,10 @@ def test_the_docstring_explains_every_code() -> None:
 
 
 def test_every_code_says_what_is_wrong_and_what_to_do() -> None:
-    blanks = "advice byte encoding filename first key length limit lines other reason target title tokens"
+    blanks = (
+        "advice byte date description encoding filename first key length limit lines other proposal reason share target "
+        "text title tokens value"
+    )
     details = dict.fromkeys(blanks.split(), "X")
     for code in KINDS:
         problem = make_problem(code, "a.md", 1, **details)
@@ -49,12 +53,12 @@ def test_every_code_says_what_is_wrong_and_what_to_do() -> None:
 @pytest.mark.parametrize(
     ("header", "codes"),
     [
-        ("name: a\ndescription: b\ntype: user", []),
-        ("name: a\ndescription: b\nmetadata:\n  type: user", []),
-        ("description: b\ntype: user", ["missing-name"]),
+        ("name: a\ndescription: When b\ntype: user", []),
+        ("name: a\ndescription: When b\nmetadata:\n  type: user", []),
+        ("description: When b\ntype: user", ["missing-name"]),
         ("name: a\ndescription:\ntype: user", ["missing-description"]),
-        ("name: ' '\ndescription: b", ["missing-name", "missing-type"]),
-        ("name: a: b\ndescription: b\ntype: user", ["frontmatter-not-yaml"]),
+        ("name: ' '\ndescription: When b", ["missing-name", "missing-type"]),
+        ("name: a: b\ndescription: When b\ntype: user", ["frontmatter-not-yaml"]),
     ],
 )
 def test_what_a_header_lacks_is_listed(header: str, codes: list[str]) -> None:
@@ -217,3 +221,82 @@ def test_a_memory_path(path: str) -> None:
 )
 def test_no_memory_path(path: str) -> None:
     assert not is_memory_path(path)
+
+
+TODAY = date(2026, 3, 4)
+
+
+def test_relative_dates_are_listed_with_their_line_and_what_they_mean_if_that_is_known() -> None:
+    text = GOOD.format("a") + "Ships tomorrow.\n\n评审在下周四。\n"
+    unknown, _ = check_files({"a.md": text})
+    assert (unknown.code, unknown.line, unknown.fix) == ("relative-date", 8, "write the date itself")
+    tomorrow, thursday = check_files({"a.md": text}, written={"a.md": date(2026, 3, 4)})
+    assert tomorrow.fix == "write the date itself: 2026-03-05, if it was written on 2026-03-04"
+    assert (thursday.line, thursday.message) == (10, "'下周四' is true on one day only")
+    stated = text.replace("type: user", "type: user\ndate: 2026-01-31T10:00:00Z")
+    assert "2026-02-01" in check_files({"a.md": stated}, written={"a.md": date(2026, 3, 4)})[0].fix
+
+
+def test_a_diary_is_not_told_of_every_day() -> None:
+    problems = check_files({"a.md": GOOD.format("a") + "yesterday\n" * 500})
+    assert len(problems) == check.MAX_DATES
+
+
+@pytest.mark.parametrize(
+    ("field", "code"),
+    [
+        ("expires: 2026-03-03", "expired"),
+        ("valid-until: '2026-03-03T23:59:59Z'", "expired"),
+        ("expires: 2026-03-04", None),
+        ("expires: 20991231", None),
+        ("expires:", None),
+        ("Expires: soon", "expiry-no-date"),
+        ("expires: 2026-02-30", "expiry-no-date"),
+    ],
+)
+def test_what_has_expired_is_listed(field: str, code: str | None) -> None:
+    text = GOOD.format("a").replace("type: user", f"type: user\n{field}")
+    assert [problem.code for problem in check_files({"a.md": text}, today=TODAY)] == ([code] if code else [])
+
+
+@pytest.mark.parametrize(
+    "description", ["x", "X.", "User profile", "deployment notes", "API keys", "项目背景", "看板与告警"]
+)
+def test_a_description_that_only_names_a_topic_is_listed(description: str) -> None:
+    text = f"---\nname: x\ndescription: {description}\ntype: user\n---\n"
+    assert places(check_files({"a.md": text})) == [("topic-description", "a.md", None)]
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "Before deploying",
+        "How to deploy",
+        "Who the user is",
+        "Likes tea",
+        "Reply in Chinese",
+        "Gave up coffee in spring",
+        "Supplier, meter and contract",
+        "吃什么",
+        "用户喜欢绿茶",
+        "部署之前",
+        "Emre, four",
+    ],
+)
+def test_a_description_that_says_something_is_left_alone(description: str) -> None:
+    assert check_files({"a.md": f"---\nname: x\ndescription: {description}\ntype: user\n---\n"}) == []
+
+
+def test_text_that_stands_in_the_index_instead_of_a_file_is_listed_once_per_piece() -> None:
+    fact = "- The user prefers short answers and lives in Hangzhou, near the lake.\n"
+    index = f"# Index\n\nOne line per memory.\n\n- [A](a.md) — hook\n\n## Facts\n{fact * 5}\n## 事实\n{'用户住在杭州。' * 20}\n"
+    assert places(check_files({"a.md": GOOD.format("a")}, index)) == [
+        ("text-in-index", "MEMORY.md", 8),
+        ("text-in-index", "MEMORY.md", 15),
+    ]
+
+
+def test_an_index_of_headings_comments_and_entries_holds_no_loose_text() -> None:
+    files = {f"{n}.md": GOOD.format(f"{n} {n}") for n in range(9)}
+    entries = "".join(f"## {n}\n- [{n}]({n}.md) — {'word ' * 20}\n  more about it\n" for n in range(9))
+    assert check_files(files, f"# My memory\n\nWhat I know, one line each. Edit as you like.\n\n{entries}") == []
