@@ -36,7 +36,14 @@ class ShownFile:
 
 
 def show_file(
-    file: MemoryFile, document: Document, *, path: str, max_tokens: int, focus: int = 1, place: str = ""
+    file: MemoryFile,
+    document: Document,
+    *,
+    path: str,
+    max_tokens: int,
+    focus: int = 1,
+    place: str = "",
+    scope: str = "",
 ) -> ShownFile:
     """Render one file in its fence; of one longer than ``max_tokens`` the part around line ``focus``.
 
@@ -46,6 +53,7 @@ def show_file(
         max_tokens: Bound on the text inside the fence, the lines that tell what is left out not counted.
         focus: 1-based line that has to be seen.
         place: Its place in the hint, ``1/3``.
+        scope: The layer it belongs to, where there are several.
     """
     whole = printable(document.text).rstrip("\n")
     shown: str = whole
@@ -54,6 +62,7 @@ def show_file(
         pieces = cut_around(whole, max_tokens=max_tokens, focus=focus, header_end=document.body_line - 1)
         shown, left_out = _join(pieces, path, last_line=whole.count("\n") + 1)
     attributes = f' n="{place}"' if place else ""
+    attributes += f' scope="{as_attribute(scope)}"' if scope else ""
     attributes += f' type="{as_attribute(file.type)}"' if file.type else ""
     attributes += f' written="{age}"' if (age := _age(file.mtime_ns)) else ""
     text = load_prompt("hint_file").format(

@@ -18,13 +18,13 @@ from agentic_memory.document import Document
 from agentic_memory.errors import AgenticMemoryError, BackendUnavailable
 from agentic_memory.hints import HintLedger, ShownFile, render_hint, show_file
 from agentic_memory.history.entries import Author
+from agentic_memory.layers import LayeredSnapshot
 from agentic_memory.parameters import MemoryParameters
 from agentic_memory.receipt import CutFile, Failure, LeftOut, LoadedFile, Picker, Receipt
-from agentic_memory.section import Section, render_unavailable, section_of
+from agentic_memory.section import Section, ShownIndex, render_unavailable, section_of
 from agentic_memory.selection.lexical import Hit, stands_out
 from agentic_memory.selection.model import MAX_PICKED_FILES, Pick, pick_by_model, render_manifest
 from agentic_memory.selection.query import Query
-from agentic_memory.selection.relations import successor_of
 from agentic_memory.shelf import INDEX_FILENAME, Snapshot
 from agentic_memory.store import MemoryStore
 from agentic_memory.tokens import estimate_tokens
@@ -62,7 +62,7 @@ class ReplyMemory:
         self._parameters = parameters
         self._query = query
         self._began = time.perf_counter()
-        self._calls_before = store.backend.round_trips
+        self._calls_before = store.round_trips
         self._parked_calls = 0
         self._events: list[HintBlockEvent] = []
         self._frozen: str | None = None
@@ -102,6 +102,10 @@ class ReplyMemory:
             bytes_read=sum(record.size for record in snapshot.tree.files),
             memory_ms=_since(self._began),
         )
+        if isinstance(snapshot, LayeredSnapshot):
+            for view in snapshot.views:
+                if view.snapshot is None:
+                    self._fail(f"load {view.name}", BackendUnavailable(view.error))
         if snapshot.index_record is ABSENT:
             try:
                 await self._store.ensure_index()
@@ -208,28 +212,32 @@ class ReplyMemory:
             snapshot, instructions=parameters.memory_instructions, max_tokens=parameters.memory_max_tokens
         )
         if self._frozen is None:
-            self._note_section(section, snapshot)
+            self._note_section(section)
         return section.text
 
-    def _note_section(self, section: Section, snapshot: Snapshot) -> None:
+    def _note_section(self, section: Section) -> None:
+        own = section.indexes[0]
+        self.receipt = replace(self.receipt, index_version=own.version, index_tokens=estimate_tokens(section.text))
+        for shown in section.indexes:
+            if shown.cut_lines:
+                self._note_cut_index(shown)
+            elif shown.complete and shown.snapshot is not None:
+                self._note_read(shown.snapshot.path_of(INDEX_FILENAME), shown.version, shown.snapshot.index_document)
+
+    def _note_cut_index(self, shown: ShownIndex) -> None:
+        prefix = shown.filename.removesuffix(INDEX_FILENAME)
+        fallen = [
+            LeftOut(prefix + entry.filename, f"its entry, {shown.filename} line {entry.line}, is over the index budget")
+            for entry in shown.cut_entries[:MAX_NAMED_ENTRIES]
+        ]
+        rest = len(shown.cut_entries) - len(fallen)
+        if rest:
+            fallen.append(LeftOut(shown.filename, f"{rest} more entries are over the index budget; see cut"))
         self.receipt = replace(
-            self.receipt, index_version=section.index_version, index_tokens=estimate_tokens(section.text)
+            self.receipt,
+            cut=(*self.receipt.cut, CutFile(shown.filename, shown.cut_lines)),
+            left_out=(*self.receipt.left_out, *fallen),
         )
-        if section.cut_lines:
-            fallen = [
-                LeftOut(entry.filename, f"its entry, MEMORY.md line {entry.line}, is over the index budget")
-                for entry in section.cut_entries[:MAX_NAMED_ENTRIES]
-            ]
-            rest = len(section.cut_entries) - len(fallen)
-            if rest:
-                fallen.append(LeftOut(INDEX_FILENAME, f"{rest} more entries are over the index budget; see cut"))
-            self.receipt = replace(
-                self.receipt,
-                cut=(*self.receipt.cut, CutFile(INDEX_FILENAME, section.cut_lines)),
-                left_out=(*self.receipt.left_out, *fallen),
-            )
-        elif section.complete:
-            self._note_read(f"{snapshot.root}/{INDEX_FILENAME}", section.index_version, snapshot.index_document)
 
     # ------------------------------------------------------------------ the hint
 
@@ -315,7 +323,7 @@ class ReplyMemory:
         """Return what of ``filenames`` is to be shown: successors for what is superseded, and nothing twice."""
         chosen: dict[str, None] = {}
         for picked in filenames:
-            filename = successor_of(snapshot.documents, picked)
+            filename = snapshot.successor_of(picked)
             if filename != picked:
                 self._leave_out(picked, f"superseded by {filename}")
             record, document = snapshot.documents[filename]
@@ -330,7 +338,7 @@ class ReplyMemory:
     def _show_one(self, snapshot: Snapshot, filename: str, *, room: int, place: str) -> ShownFile:
         record, document = snapshot.documents[filename]
         hits = self._ranking.result() if self._ranking.done() else []
-        path = f"{snapshot.root}/{filename}"
+        path = snapshot.path_of(filename)
         file = show_file(
             snapshot.file(filename),
             document,
@@ -338,6 +346,7 @@ class ReplyMemory:
             max_tokens=min(self._parameters.retrieval_max_tokens_per_md, room),
             focus=next((hit.line for hit in hits if hit.filename == filename), 1),
             place=place,
+            scope=snapshot.scope_of(filename),
         )
         if file.left_out:
             self.receipt = replace(self.receipt, cut=(*self.receipt.cut, CutFile(filename, file.left_out)))
@@ -359,7 +368,9 @@ class ReplyMemory:
     def forget_what_is_gone(self) -> None:
         """After a compression, let the agent write only where the context still shows it what is there."""
         state, root = self._agent.state, self._store.named_root
-        shown = {f"{root}/{filename}" for hint in self._ledger.live() for filename in hint["files"]}
+        snapshot = self._loading.result() if self._loading.done() else None
+        names = [filename for hint in self._ledger.live() for filename in hint["files"]]
+        shown = {f"{root}/{name}" if snapshot is None else snapshot.path_of(name) for name in names}
         cached = {entry.file_path for entry in state.tool_context.read_file_cache}  # AgentScope's own choice of Reads
         keep_reads(state, {f"{root}/{INDEX_FILENAME}", *shown, *cached})
 
@@ -445,7 +456,7 @@ class ReplyMemory:
         self.receipt = replace(
             self.receipt,
             reply_id=state.reply_id,
-            backend_calls=self._parked_calls + self._store.backend.round_trips - self._calls_before,
+            backend_calls=self._parked_calls + self._store.round_trips - self._calls_before,
         )
         data["receipt"] = self.receipt.as_dict()
         if state.has_awaiting_tool_calls(self._agent.name):

@@ -1,5 +1,6 @@
-"""The memory section of the system prompt: the instructions and MEMORY.md."""
+"""The memory section of the system prompt: the instructions and MEMORY.md, of every layer where there are several."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -10,6 +11,7 @@ from agentic_memory.backends import ABSENT, FileRecord, Obstacle
 from agentic_memory.backends.values import version_of
 from agentic_memory.fence import as_attribute, fence_id, printable
 from agentic_memory.index import IndexEntry, fit_index
+from agentic_memory.layers import SEPARATOR, LayeredSnapshot
 from agentic_memory.prompts import load_prompt
 from agentic_memory.shelf import INDEX_FILENAME, Snapshot, obstacle_problem
 from agentic_memory.tokens import estimate_tokens
@@ -21,22 +23,34 @@ _rendered: "WeakKeyDictionary[Snapshot, dict[tuple[str, int], Section]]" = WeakK
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """The section as rendered.
+class ShownIndex:
+    """One MEMORY.md as a section shows it.
 
     Attributes:
-        text: What is appended to the system prompt.
-        index_version: Version of MEMORY.md that it shows; empty when there is none to show.
-        complete: Whether the whole of MEMORY.md is in it, so that the agent has read it.
-        cut_lines: 1-based inclusive ranges of MEMORY.md left out.
+        filename: ``MEMORY.md``; that of another layer with the layer before it.
+        snapshot: What it was taken from.
+        text: In its fence.
+        version: Of the file; empty when there is none to show.
+        complete: Whether all of it is shown, so that the agent has read it.
+        cut_lines: 1-based inclusive ranges of it left out.
         cut_entries: The entries on those lines.
     """
 
+    filename: str
+    snapshot: Snapshot | None
     text: str
-    index_version: str = ""
+    version: str = ""
     complete: bool = False
     cut_lines: tuple[tuple[int, int], ...] = ()
     cut_entries: tuple[IndexEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The section as rendered: what is appended to the system prompt, and each index in it."""
+
+    text: str
+    indexes: tuple[ShownIndex, ...] = ()
 
 
 async def section_of(snapshot: Snapshot, *, instructions: str, max_tokens: int) -> Section:
@@ -51,25 +65,60 @@ async def section_of(snapshot: Snapshot, *, instructions: str, max_tokens: int) 
 
 
 def render_section(snapshot: Snapshot, *, instructions: str, max_tokens: int) -> Section:
-    """Render instructions and index; MEMORY.md takes at most ``max_tokens``.
+    """Render instructions and index; the indexes of all layers together take at most ``max_tokens``.
 
     An index that is too long is cut at whole lines from its middle: head and tail are kept, so neither the oldest nor
     the newest entries vanish first; a line ``<<<TRUNCATED>>>`` stands in the gap, and a closing note names the files
     whose entries fell out, within a quarter of the budget.
     """
+    if not isinstance(snapshot, LayeredSnapshot):
+        shown = _show_index(snapshot, max_tokens=max_tokens)
+        return Section(_join(instructions, snapshot.root, shown.text), (shown,))
+    needed = [0 if view.snapshot is None else estimate_tokens(view.snapshot.index.text) for view in snapshot.views]
+    indexes = [
+        _unavailable(view.root, view.error, scope=view.name)
+        if view.snapshot is None
+        else _show_index(view.snapshot, max_tokens=share, scope=view.name, own=view is snapshot.views[0])
+        for view, share in zip(snapshot.views, share_out(max_tokens, needed), strict=True)
+    ]
+    own, *others = indexes
+    names = ", ".join(view.name for view in snapshot.views[1:])
+    note = load_prompt("layers").format(own=snapshot.views[0].name, others=names)
+    texts = [own.text, note, *(shown.text for shown in others)]
+    return Section(_join(instructions, snapshot.root, *texts), tuple(indexes))
+
+
+def share_out(total: int, needed: Sequence[int]) -> list[int]:
+    """Divide a budget: who needs less than an equal share gets just that, and the rest is shared by the others."""
+    shares = [0] * len(needed)
+    left = sorted(range(len(needed)), key=lambda at: needed[at])
+    while left:
+        at = left.pop(0)
+        shares[at] = total // (len(left) + 1)
+        total -= min(needed[at], shares[at])
+    return shares
+
+
+def render_unavailable(instructions: str, *, root: str, reason: str) -> Section:
+    """Render the section for a memory that cannot be read: the instructions stand, and nothing claims it is empty."""
+    return Section(_join(instructions, root, _unavailable(root, reason).text))
+
+
+def _show_index(snapshot: Snapshot, *, max_tokens: int, scope: str = "", own: bool = True) -> ShownIndex:
     file = f"{snapshot.root}/{INDEX_FILENAME}"
+    filename = INDEX_FILENAME if own else f"{scope}{SEPARATOR}{INDEX_FILENAME}"
     record = snapshot.index_record
     if isinstance(record, Obstacle):
         problem = obstacle_problem(record)
-        return render_unavailable(instructions, root=snapshot.root, reason=f"{problem.message}; {problem.fix}")
+        return _unavailable(snapshot.root, f"{problem.message}; {problem.fix}", scope=scope)
     version = record.version if isinstance(record, FileRecord) else version_of(b"")
-    if record is ABSENT or not snapshot.index.text.strip():
-        empty = load_prompt("index_empty")
-        return Section(_fenced(instructions, snapshot.root, file, empty), version, complete=True)
     fitted = fit_index(snapshot.index, max_tokens=max_tokens)
+    if record is ABSENT or not snapshot.index.text.strip():
+        text = _fenced(file, load_prompt("index_empty"), scope=scope)
+        return ShownIndex(filename, snapshot, text, version, complete=True)
     if not fitted.cut_lines:
-        index = printable(snapshot.index.text).rstrip("\n")
-        return Section(_fenced(instructions, snapshot.root, file, index), version, complete=True)
+        text = _fenced(file, printable(snapshot.index.text).rstrip("\n"), scope=scope)
+        return ShownIndex(filename, snapshot, text, version, complete=True)
     fitted = fit_index(snapshot.index, max_tokens=int(max_tokens * (1 - NAMES_SHARE)))
     note = load_prompt("index_cut").format(
         lines=_ranges(fitted.cut_lines),
@@ -78,22 +127,27 @@ def render_section(snapshot: Snapshot, *, instructions: str, max_tokens: int) ->
         file=as_attribute(file),
         first=fitted.cut_lines[0][0],
     )
-    index = printable(fitted.text).rstrip("\n")
-    text = _fenced(instructions, snapshot.root, file, index, note=f"\n{note}")
-    return Section(text, version, cut_lines=fitted.cut_lines, cut_entries=fitted.cut)
+    text = _fenced(file, printable(fitted.text).rstrip("\n"), note=f"\n{note}", scope=scope)
+    return ShownIndex(filename, snapshot, text, version, cut_lines=fitted.cut_lines, cut_entries=fitted.cut)
 
 
-def render_unavailable(instructions: str, *, root: str, reason: str) -> Section:
-    """Render the section for a memory that cannot be read: the instructions stand, and nothing claims it is empty."""
+def _unavailable(root: str, reason: str, *, scope: str = "") -> ShownIndex:
     note = load_prompt("index_unavailable").format(reason=as_attribute(reason))
-    return Section(_fenced(instructions, root, f"{root}/{INDEX_FILENAME}", note))
+    return ShownIndex(INDEX_FILENAME, None, _fenced(f"{root}/{INDEX_FILENAME}", note, scope=scope))
 
 
-def _fenced(instructions: str, root: str, file: str, index: str, *, note: str = "") -> str:
-    section = load_prompt("index_section").format(
-        id=fence_id(f"{index}{note}"), file=as_attribute(file), index=index, note=note
+def _join(instructions: str, root: str, *texts: str) -> str:
+    return "\n\n".join([instructions.replace("{memory_dir}", root), *texts])
+
+
+def _fenced(file: str, index: str, *, note: str = "", scope: str = "") -> str:
+    return load_prompt("index_section").format(
+        id=fence_id(f"{index}{note}"),
+        file=as_attribute(file),
+        scope=f' scope="{as_attribute(scope)}"' if scope else "",
+        index=index,
+        note=note,
     )
-    return f"{instructions.replace('{memory_dir}', root)}\n\n{section}"
 
 
 def _ranges(lines: tuple[tuple[int, int], ...]) -> str:

@@ -19,6 +19,7 @@ from agentic_memory.document import Document, parse_document
 from agentic_memory.history.past import Past
 from agentic_memory.index import Index, parse_index
 from agentic_memory.selection.lexical import LexicalIndex
+from agentic_memory.selection.relations import successor_of
 from agentic_memory.values import MemoryFile, Problem
 
 INDEX_FILENAME: Final = "MEMORY.md"
@@ -75,6 +76,18 @@ class Snapshot:
         """Return one memory by its exact name; ``KeyError`` when there is none."""
         record, document = self.documents[filename]
         return as_memory_file(filename, record, document)
+
+    def path_of(self, filename: str) -> str:
+        """Return the absolute path of a file by its name here."""
+        return f"{self.root}/{filename}"
+
+    def scope_of(self, filename: str) -> str:  # noqa: ARG002 - several memories read together differ by file
+        """Return the name of the layer that a file belongs to; empty where there are none."""
+        return ""
+
+    def successor_of(self, filename: str) -> str:
+        """Return the file that took the place of ``filename`` as its frontmatter says; itself when there is none."""
+        return successor_of(self.documents, filename)
 
 
 def as_memory_file(filename: str, record: FileRecord, document: Document) -> MemoryFile:

@@ -103,6 +103,11 @@ class MemoryStore:
         """Return the absolute path of a memory file or of MEMORY.md."""
         return self._backend.join_path(await self.root(), checked_path(filename))
 
+    @property
+    def round_trips(self) -> int:
+        """How often the places of this memory were asked so far, by whomever. Monotonic."""
+        return self._backend.round_trips
+
     async def aclose(self) -> None:
         """Release what the store holds. The backend belongs to whoever made it."""
 
@@ -124,6 +129,10 @@ class MemoryStore:
         Raises:
             BackendUnavailable: it cannot be told what is there. Never answered by an empty memory.
         """
+        return await self._look()
+
+    async def _look(self) -> Snapshot:
+        """See what changes are made on: this memory alone, whatever else ``load`` of a subclass shows beside it."""
         shelf = await self._shelf_here()
         began = shelf.past.moment()
         tree = await self._backend.snapshot(shelf.root, known=shelf.known.keys(), suffix=".md")
@@ -177,7 +186,7 @@ class MemoryStore:
 
     async def check(self) -> list[Problem]:
         """List everything in the memory that a person should look at."""
-        snapshot = await self.load()
+        snapshot = await self._look()
         documents = {name: document for name, (_, document) in snapshot.documents.items()}
         others = {record.path for record in snapshot.tree.files} | {item.path for item in snapshot.tree.obstacles}
         others -= {INDEX_FILENAME, *documents, *snapshot.unnameable}
@@ -203,7 +212,7 @@ class MemoryStore:
             BackendUnavailable: it cannot be told.
         """
         filename = checked_file(filename)
-        snapshot = await self.load()
+        snapshot = await self._look()
         past = (await self._shelf_here()).past
         entries, _ = await archive.read_log(self._backend, root=snapshot.root, past=past)
         versions = versions_of(filename, [*entries, *(change.entry() for change in past.pending())])
@@ -222,7 +231,7 @@ class MemoryStore:
         data = await archive.read_version(self._backend, version, root=root)
         if data is not None:
             return data
-        snapshot = await self.load()
+        snapshot = await self._look()
         state = (await self._shelf_here()).past.find(version, snapshot)
         if state is None:
             raise MemoryNotFound(f"version {version[:12]} is not in the history under {root}/{archive.FOLDER}")
@@ -237,7 +246,7 @@ class MemoryStore:
         filename = checked_file(filename)
         before = await self.read_version(old)
         if new is None:
-            state = state_of(await self.load(), filename)
+            state = state_of(await self._look(), filename)
             if state is None:
                 raise _not_found(filename)
             after, label = state.data, "now"
@@ -260,7 +269,7 @@ class MemoryStore:
         Raises:
             MemoryNotFound: nobody kept that version.
         """
-        filename = checked_file(filename)
+        filename = self._writable(filename, index=True)
         data = await self.read_version(version)
         new = parse_document(data, filename=filename)
         why = f"restored {version[:12]}"
@@ -339,7 +348,7 @@ class MemoryStore:
         if not name.strip():
             raise InvalidMemory("a memory needs a name: a short title")
         data = render_document(name=name, description=description, type=type, content=content)
-        wanted = None if filename is None else checked_memory(filename)
+        wanted = None if filename is None else self._writable(filename)
 
         def plan(snapshot: Snapshot) -> Plan:
             if check is not None:
@@ -383,7 +392,7 @@ class MemoryStore:
         Raises:
             MemoryNotFound, Conflict, InvalidMemory, WriteRefused, UnsafePath, BackendUnavailable
         """
-        filename = checked_memory(filename)
+        filename = self._writable(filename)
         policy = self._policy and self._policy.with_loss(allowed=allow_loss)
         fields = {"name": name, "description": description, "type": type}
 
@@ -416,7 +425,7 @@ class MemoryStore:
                 ``update``, or it is a ``Conflict``; so it is when the file is gone.
             allow_loss: As in ``update``.
         """
-        filename = checked_memory(filename)
+        filename = self._writable(filename)
         policy = self._policy and self._policy.with_loss(allowed=allow_loss)
 
         def plan(snapshot: Snapshot, base: bytes | None) -> Plan:
@@ -441,7 +450,7 @@ class MemoryStore:
         Returns:
             Where it is now, relative to the memory directory (``.trash/<time>/<filename>``).
         """
-        filename = checked_memory(filename)
+        filename = self._writable(filename)
         trashed = f".trash/{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}/{filename}"
 
         def plan(snapshot: Snapshot, *, moves: bool) -> Plan:
@@ -466,7 +475,7 @@ class MemoryStore:
         Raises:
             Conflict: ``new_filename`` is taken.
         """
-        filename, new_filename = checked_memory(filename), checked_memory(new_filename)
+        filename, new_filename = self._writable(filename), self._writable(new_filename)
 
         def plan(snapshot: Snapshot) -> Plan:
             record, _ = _present(snapshot, filename)
@@ -480,6 +489,10 @@ class MemoryStore:
 
         await self._change(plan)
         return await self.get(new_filename)
+
+    def _writable(self, filename: str, *, index: bool = False) -> str:
+        """Return ``filename`` if a change of it may be asked for; MEMORY.md only with ``index``."""
+        return checked_file(filename) if index else checked_memory(filename)
 
     async def _change_from(self, version: str | None, plan: Callable[[Snapshot, bytes | None], Plan]) -> bytes:
         """Write one file changed from ``version``, whose bytes ``plan`` is told if they are known; return what it became.
@@ -505,7 +518,7 @@ class MemoryStore:
         """Plan on the current memory and apply; plan anew while somebody else is faster."""
         until = time.monotonic() + PATIENCE_SECONDS
         while True:
-            snapshot = await self.load()
+            snapshot = await self._look()
             try:
                 planned = plan(snapshot)
                 refuse_harm(planned, snapshot)
