@@ -4,6 +4,7 @@ A shelf holds only what a content hash proves: documents by version, and the las
 tree it came from. It is derived, disposable, and never consulted instead of the backend.
 """
 
+import time
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
@@ -13,14 +14,14 @@ from types import MappingProxyType
 from typing import Final
 
 from agentic_memory.backends import FileRecord, Obstacle, Tree
-from agentic_memory.backends.values import Absent
+from agentic_memory.backends.values import Absent, version_of
 from agentic_memory.check import is_memory_path
 from agentic_memory.document import Document, parse_document
 from agentic_memory.history.past import Past
 from agentic_memory.index import Index, parse_index
-from agentic_memory.selection.lexical import LexicalIndex
+from agentic_memory.selection.lexical import Hit, LexicalIndex
 from agentic_memory.selection.relations import successor_of
-from agentic_memory.values import MemoryFile, Problem
+from agentic_memory.values import Match, MemoryFile, Problem
 
 INDEX_FILENAME: Final = "MEMORY.md"
 MAX_SHELVES: Final = 64
@@ -103,6 +104,26 @@ def as_memory_file(filename: str, record: FileRecord, document: Document) -> Mem
         mtime_ns=record.mtime_ns,
         fields=document.fields,
         problems=document.problems,
+    )
+
+
+def written_file(filename: str, data: bytes) -> MemoryFile:
+    """Put together what a user sees of a memory file that was just written as ``data``."""
+    record = FileRecord(path=filename, size=len(data), mtime_ns=time.time_ns(), version=version_of(data), data=None)
+    return as_memory_file(filename, record, parse_document(data, filename=filename))
+
+
+def as_match(snapshot: Snapshot, hit: Hit) -> Match:
+    """Put together what a user sees of one file that a search found."""
+    document = snapshot.documents[hit.filename][1]
+    return Match(
+        filename=hit.filename,
+        score=hit.score,
+        passage=hit.passage,
+        line=hit.line,
+        name=document.name,
+        description=document.description,
+        type=document.type,
     )
 
 

@@ -29,7 +29,16 @@ from agentic_memory.index import add_entry, change_entry, drop_entry
 from agentic_memory.merge import merge_documents
 from agentic_memory.plan import Plan, Refused, changes_of, follow_in_index, refuse_harm
 from agentic_memory.selection.lexical import Hit
-from agentic_memory.shelf import INDEX_FILENAME, Shelf, Snapshot, as_memory_file, obstacle_problem, shelf_for
+from agentic_memory.shelf import (
+    INDEX_FILENAME,
+    Shelf,
+    Snapshot,
+    as_match,
+    as_memory_file,
+    obstacle_problem,
+    shelf_for,
+    written_file,
+)
 from agentic_memory.values import Match, MemoryFile, Problem
 
 PATIENCE_SECONDS: Final = 30.0
@@ -175,7 +184,7 @@ class MemoryStore:
             return []
         snapshot = await self.load()
         hits = await self.rank(snapshot, query, limit=limit)
-        return [_match(snapshot, hit) for hit in hits if hit.filename in snapshot.documents]
+        return [as_match(snapshot, hit) for hit in hits if hit.filename in snapshot.documents]
 
     async def rank(self, snapshot: Snapshot, query: str, *, limit: int) -> list[Hit]:
         """Rank the files of a snapshot by words, off the event loop."""
@@ -288,7 +297,7 @@ class MemoryStore:
             return Plan(filename, [(filename, data, record.version)], index, why=why)
 
         await self._change(plan)
-        return _written(filename, data)
+        return written_file(filename, data)
 
     async def record_history(self) -> int:
         """Write down the changes by others that loads have noticed; return their number. No round trip without any.
@@ -363,7 +372,7 @@ class MemoryStore:
 
         done = await self._change(plan)
         remember_base(data)
-        return _written(done.filename, data)
+        return written_file(done.filename, data)
 
     async def update(
         self,
@@ -413,7 +422,7 @@ class MemoryStore:
             index = follow_in_index(snapshot, filename, document, name=name, description=description)
             return Plan(filename, [(filename, data, record.version)], index, why="updated", policy=policy)
 
-        return _written(filename, await self._change_from(expected, plan))
+        return written_file(filename, await self._change_from(expected, plan))
 
     async def put(self, filename: str, data: bytes, *, expected: str, allow_loss: bool = False) -> MemoryFile:
         """Replace a whole memory file by bytes that somebody edited; its line in MEMORY.md follows as in ``update``.
@@ -442,7 +451,7 @@ class MemoryStore:
             index = follow_in_index(snapshot, filename, document, name=new.name or None, description=new.description)
             return Plan(filename, [(filename, merged, record.version)], index, why="edited", policy=policy)
 
-        return _written(filename, await self._change_from(expected, plan))
+        return written_file(filename, await self._change_from(expected, plan))
 
     async def forget(self, filename: str) -> str:
         """Move a memory to the trash and take its line out of MEMORY.md, together or not at all.
@@ -583,21 +592,3 @@ def _bytes(snapshot: Snapshot, filename: str) -> bytes | None:
         return snapshot.index_document.encode(snapshot.index_document.text)
     held = snapshot.documents.get(filename)
     return None if held is None else held[1].encode(held[1].text)
-
-
-def _written(filename: str, data: bytes) -> MemoryFile:
-    record = FileRecord(path=filename, size=len(data), mtime_ns=time.time_ns(), version=version_of(data), data=None)
-    return as_memory_file(filename, record, parse_document(data, filename=filename))
-
-
-def _match(snapshot: Snapshot, hit: Hit) -> Match:
-    document = snapshot.documents[hit.filename][1]
-    return Match(
-        filename=hit.filename,
-        score=hit.score,
-        passage=hit.passage,
-        line=hit.line,
-        name=document.name,
-        description=document.description,
-        type=document.type,
-    )
