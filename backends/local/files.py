@@ -274,16 +274,23 @@ def write_all(descriptor: int, data: bytes) -> None:
     os.fsync(descriptor)
 
 
+def rename_flagged(source_top: int, source: str, target_top: int, target: str, flags: int) -> bool:
+    """Rename by Linux's ``renameat2``; False, and nothing done, where there is no such call or no such flag."""
+    rename = _renameat2()
+    if rename is None:
+        return False
+    if rename(source_top, os.fsencode(source), target_top, os.fsencode(target), flags) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in {errno.ENOSYS, errno.EINVAL}:
+        return False
+    raise OSError(number, os.strerror(number), target)
+
+
 def rename_exclusively(source_top: int, source: str, target_top: int, target: str) -> None:
     """Rename in one step, and never over anything: ``FileExistsError`` when the target is taken."""
-    rename = _renameat2()
-    if rename is not None:
-        code = rename(source_top, os.fsencode(source), target_top, os.fsencode(target), _RENAME_NOREPLACE)
-        if code == 0:
-            return
-        number = ctypes.get_errno()
-        if number not in (errno.ENOSYS, errno.EINVAL):
-            raise OSError(number, os.strerror(number), target)
+    if rename_flagged(source_top, source, target_top, target, _RENAME_NOREPLACE):
+        return
     # No such call, or a file system without it: a hard link is exclusive too, in two steps.
     try:
         os.link(source, target, src_dir_fd=source_top, dst_dir_fd=target_top, follow_symlinks=False)

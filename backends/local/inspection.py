@@ -17,6 +17,9 @@ from agentic_memory.backends.preconditions import demand, expected_word, paths_o
 from agentic_memory.backends.values import ABSENT, ANY, Change, Delete, Expected, Move, Put
 from agentic_memory.errors import BackendUnavailable, Conflict, UnsafePath
 
+Identity = tuple[int, int, int, int]
+"""Device, inode, size and modification time of a file."""
+
 
 @dataclass(frozen=True, slots=True)
 class Aim:
@@ -35,13 +38,13 @@ class Found:
     status: os.stat_result | None
 
     @property
-    def identity(self) -> tuple[int, int, int, int] | None:
+    def identity(self) -> Identity | None:
         """Return what tells that the file was not touched since; None when there was none."""
         return None if self.status is None else identity_of(self.status)
 
 
-def identity_of(status: os.stat_result) -> tuple[int, int, int, int]:
-    """Return device, inode, size and modification time."""
+def identity_of(status: os.stat_result) -> Identity:
+    """Return what tells one state of a file from the next."""
     # Without the ctime: it moves when a spare name is given to a file that has several already.
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 

@@ -37,6 +37,7 @@ from agentic_memory.backends.local.journal import (
     write_journal,
 )
 from agentic_memory.backends.local.locks import Patience, PlaceChangedError, lock_directories
+from agentic_memory.backends.local.swap import swap_in, take_out
 from agentic_memory.backends.preconditions import check_changes, demand, expected_word, paths_of
 from agentic_memory.backends.values import Change, Changes, Delete, Move, Put, version_of
 from agentic_memory.errors import BackendUnavailable, Conflict, UnsafePath
@@ -241,19 +242,22 @@ class Transaction:
     def _apply_one(self, step: Step, aim: Aim, found: Found, tops: dict[str, int]) -> None:
         top = tops[step.directory]
         self._demand_untouched(aim, found, top)
-        if step.kind == "put" and found.status is None:
+        path = aim.spot.path
+        if found.identity is None:
             self._rename_new(top, step.temporary, top, aim.spot)
         elif step.kind == "put":
             if step.spare:
                 link_or_copy(top, step.name, step.spare)
-            os.rename(step.temporary, step.name, src_dir_fd=top, dst_dir_fd=top)
-        elif step.kind == "move":
-            assert aim.target is not None
-            self._rename_new(top, step.name, tops[step.target_directory], aim.target)
-        elif step.spare:
-            rename_exclusively(top, step.name, top, step.spare)
+            swap_in(top, step.temporary, step.name, seen=found.identity, path=path)
+        elif step.kind == "delete":
+            take_out(top, step.name, top, step.spare, seen=found.identity, path=path)
         else:
-            os.unlink(step.name, dir_fd=top)
+            assert aim.target is not None
+            target_top = tops[step.target_directory]
+            try:
+                take_out(top, step.name, target_top, step.target, seen=found.identity, path=path)
+            except FileExistsError as exc:
+                raise PlaceChangedError(aim.target.path) from exc  # somebody who takes no locks was quicker
 
     @staticmethod
     def _rename_new(top: int, name: str, target_top: int, target: Spot) -> None:
@@ -283,7 +287,7 @@ def _step(aim: Aim, found: Found, above: str, *, several: bool) -> Step:
         version = version_of(change.data)
         return Step("put", directory, aim.spot.name, version, temporary=new_temporary_name(), spare=spare)
     if isinstance(change, Delete):
-        return Step("delete", directory, aim.spot.name, spare=new_temporary_name() if several else "")
+        return Step("delete", directory, aim.spot.name, spare=new_temporary_name())
     assert aim.target is not None
     assert found.status is not None
     return Step(

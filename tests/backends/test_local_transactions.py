@@ -8,6 +8,8 @@ import os
 import subprocess
 import threading
 from contextlib import contextmanager
+from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -23,6 +25,7 @@ from agentic_memory.backends import (
 from agentic_memory.backends.local import backend as local_module
 from agentic_memory.backends.local import files as local_files
 from agentic_memory.backends.local import journal as local_journal
+from agentic_memory.backends.local import swap
 from agentic_memory.backends.local import transaction as local_transaction
 from agentic_memory.backends.local.journal import (
     JOURNAL_NAME,
@@ -557,3 +560,73 @@ async def test_a_parent_taken_away_while_directories_are_made_is_made_again(tmp_
     await LocalBackend().transact([Put(str(tmp_path / "new/sub/a.md"), b"a", ABSENT)], within=str(tmp_path))
     assert lost
     assert (tmp_path / "new/sub/a.md").read_bytes() == b"a"
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("how", ["renamed into place", "written in place"])
+@pytest.mark.parametrize("kind", ["put", "delete", "move"])
+async def test_a_save_between_the_last_look_and_the_change_stands(monkeypatch, backend, root, how, kind, several):
+    untouched = Transaction._demand_untouched
+
+    def save_meanwhile(aim, found, top):
+        untouched(aim, found, top)
+        if aim.spot.name != "c.md" or Path(root, "sub/c.md").read_bytes() == b"by hand":
+            return
+        if how == "renamed into place":
+            Path(root, "sub/.c.md.new").write_bytes(b"by hand")
+            os.replace(f"{root}/sub/.c.md.new", f"{root}/sub/c.md")
+        else:
+            Path(root, "sub/c.md").write_bytes(b"by hand")
+
+    monkeypatch.setattr(Transaction, "_demand_untouched", staticmethod(save_meanwhile))
+    path, seen = f"{root}/sub/c.md", version_of(b"c")
+    change = {"put": Put(path, b"x", seen), "delete": Delete(path, seen), "move": Move(path, f"{root}/d.md", seen)}[
+        kind
+    ]
+    changes = [Put(f"{root}/a.md", b"1", ANY)] if several else []
+    with pytest.raises(Conflict) as caught:
+        await backend.transact([*changes, change], within=root)
+    assert caught.value.current == b"by hand"
+    assert files_in(root) == {**BEFORE, "sub/c.md": b"by hand"}
+
+
+@pytest.mark.parametrize("kind", ["put", "delete"])
+async def test_what_an_open_editor_writes_a_moment_later_stands(monkeypatch, backend, root, kind):
+    untouched = Transaction._demand_untouched
+    opened = []
+
+    def open_meanwhile(aim, found, top):
+        untouched(aim, found, top)
+        if not opened:
+            opened.append(open(f"{root}/a.md", "r+b", buffering=0))  # noqa: SIM115 - the timer closes it
+            Timer(0.02, lambda: (opened[0].write(b"by hand"), opened[0].close())).start()
+
+    monkeypatch.setattr(Transaction, "_demand_untouched", staticmethod(open_meanwhile))
+    path, seen = f"{root}/a.md", version_of(b"a")
+    change = Put(path, b"x", seen) if kind == "put" else Delete(path, seen)
+    with pytest.raises(Conflict) as caught:
+        await backend.transact([change], within=root)
+    assert caught.value.current == b"by hand"
+    assert files_in(root) == {**BEFORE, "a.md": b"by hand"}
+
+
+async def test_a_program_that_never_closes_the_file_holds_nobody_up_for_long(monkeypatch, backend, root, caplog):
+    monkeypatch.setattr(swap, "WRITER_SECONDS", 0.02)
+    with open(f"{root}/a.md", "r+b"):
+        await backend.replace(f"{root}/a.md", b"x", expected=version_of(b"a"))
+    assert files_in(root) == {**BEFORE, "a.md": b"x"}
+    assert "open for writing" in caplog.text
+
+
+async def test_a_reader_that_has_the_file_open_is_not_waited_for(monkeypatch, backend, root, caplog):
+    monkeypatch.setattr(swap, "WRITER_SECONDS", 30.0)
+    with open(f"{root}/a.md", "rb"):
+        await backend.replace(f"{root}/a.md", b"x", expected=version_of(b"a"))
+    assert files_in(root) == {**BEFORE, "a.md": b"x"}
+    assert not caplog.text
+
+
+async def test_a_file_system_that_cannot_exchange_still_replaces(monkeypatch, backend, root):
+    monkeypatch.setattr(swap, "rename_flagged", lambda *_: False)
+    await backend.transact(changes_in(root), within=root)
+    assert files_in(root) == AFTER
