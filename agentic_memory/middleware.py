@@ -8,6 +8,8 @@ from agentscope.agent import Agent
 from agentscope.event import ExternalExecutionResultEvent, UserConfirmResultEvent, UserInterruptEvent
 from agentscope.message import Msg
 from agentscope.middleware import MiddlewareBase
+from agentscope.permission import PermissionDecision
+from agentscope.tool import ToolBase
 from opentelemetry import trace
 
 from agentic_memory.backends import ABSENT
@@ -20,6 +22,9 @@ from agentic_memory.section import render_unavailable, section_of
 from agentic_memory.selection.query import build_query
 from agentic_memory.shelf import INDEX_FILENAME
 from agentic_memory.store import BackendSource, MemoryStore
+from agentic_memory.tools import MemoryAdd, MemoryForget, MemorySearch, MemoryUpdate
+from agentic_memory.tools.memory_tool import ask_a_person, is_unasked
+from agentic_memory.usage import instructions_for
 
 NextHandler = Callable[..., AsyncGenerator[Any, None]]
 
@@ -74,6 +79,14 @@ class AgenticMemoryMiddleware(MiddlewareBase):
         data = HintLedger(agent.state, self._store.named_root).peek("receipt")
         return Receipt.from_dict(data) if isinstance(data, dict) else None
 
+    async def list_tools(self) -> list[ToolBase]:
+        """Return the memory tools for the agent's toolkit, ``MemorySearch`` first; none in ``static_control`` mode."""
+        if self._parameters.mode == "static_control":
+            return []
+        store, permission = self._store, self._parameters.write_permission
+        writers = (MemoryAdd, MemoryUpdate, MemoryForget)
+        return [MemorySearch(store), *(writer(store, permission=permission) for writer in writers)]
+
     async def aclose(self) -> None:
         """Release what the middleware holds."""
         await self._store.aclose()
@@ -83,7 +96,7 @@ class AgenticMemoryMiddleware(MiddlewareBase):
     async def on_system_prompt(self, agent: Agent, current_prompt: str) -> str:
         """Append the memory section. Within a reply it is the same text every time."""
         reply = self._reply_of(agent)
-        section = await self._section_now() if reply is None else await reply.section()
+        section = await self._section_now(agent) if reply is None else await reply.section()
         if reply is not None:
             self._raise_if_asked(reply)
         return f"{current_prompt}\n\n{section}"
@@ -137,6 +150,16 @@ class AgenticMemoryMiddleware(MiddlewareBase):
         async for item in next_handler(**input_kwargs):
             yield item
 
+    async def on_check_permission(
+        self,
+        agent: Agent,  # noqa: ARG002 - AgentScope's signature
+        input_kwargs: dict[str, Any],
+        next_handler: Callable[..., Awaitable[PermissionDecision]],
+    ) -> PermissionDecision:
+        """Ask a person where a memory tool wants one asked and the permission mode would not."""
+        decision = await next_handler(**input_kwargs)
+        return ask_a_person(input_kwargs["tool"]) if is_unasked(decision) else decision
+
     async def on_acting(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: NextHandler
     ) -> AsyncGenerator[Any, None]:
@@ -188,9 +211,10 @@ class AgenticMemoryMiddleware(MiddlewareBase):
         running = self._replies.get(agent) if agent is not None else None
         return running[-1] if running else None
 
-    async def _section_now(self) -> str:
+    async def _section_now(self, agent: Agent | None) -> str:
         """Render the section outside a reply: for a caller that only wants to see the prompt."""
         parameters, store = self._parameters, self._store
+        instructions = await instructions_for(agent, parameters)
         try:
             snapshot = await store.load()
             if snapshot.index_record is ABSENT:
@@ -198,10 +222,8 @@ class AgenticMemoryMiddleware(MiddlewareBase):
         except Exception as error:
             if parameters.on_error == "raise":
                 raise
-            return render_unavailable(parameters.memory_instructions, root=store.named_root, reason=str(error)).text
-        section = await section_of(
-            snapshot, instructions=parameters.memory_instructions, max_tokens=parameters.memory_max_tokens
-        )
+            return render_unavailable(instructions, root=store.named_root, reason=str(error)).text
+        section = await section_of(snapshot, instructions=instructions, max_tokens=parameters.memory_max_tokens)
         return section.text
 
     def _raise_if_asked(self, reply: ReplyMemory) -> None:

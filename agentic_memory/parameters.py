@@ -106,6 +106,23 @@ class MemoryParameters(BaseModel):
             "person confirms it, also in bypass mode. Text that Edit is told to take out may always go."
         ),
     )
+    mode: Literal["static_control", "agent_control", "both"] = Field(
+        default="static_control",
+        title="Mode",
+        description=(
+            "Who recalls. static_control: memory is picked and shown during a reply, as upstream does, and list_tools() is "
+            "empty. agent_control: nothing is shown by itself; list_tools() gives the agent tools to search and to write "
+            "with. both: both. The index stands in the prompt in every mode."
+        ),
+    )
+    write_permission: Literal["inherit", "ask", "allow", "deny"] = Field(
+        default="inherit",
+        title="Write Permission",
+        description=(
+            "Whether the tools of list_tools() may write. inherit: what AgentScope's rules say to a Write in the memory "
+            "directory. ask: a person confirms each call, also in bypass mode. allow, deny: without a question."
+        ),
+    )
     language: Literal["en", "zh"] = Field(
         default="en", title="Language", description="Language of the built-in instructions."
     )
@@ -114,6 +131,11 @@ class MemoryParameters(BaseModel):
         title="On Error",
         description="Whether a reply goes on without memory when memory fails. Logged and on the receipt either way.",
     )
+
+    @property
+    def recalls(self) -> bool:
+        """Whether memory files are picked and shown by themselves."""
+        return self.retrieval_async and self.mode != "agent_control"
 
     @property
     def write_policy(self) -> WritePolicy:

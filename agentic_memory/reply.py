@@ -30,6 +30,7 @@ from agentic_memory.store import MemoryStore
 from agentic_memory.tokens import estimate_tokens
 from agentic_memory.tools.guarding import note_policy
 from agentic_memory.tools.reads import keep_reads, note_read
+from agentic_memory.usage import instructions_for
 
 logger = logging.getLogger("agentic_memory")
 
@@ -127,7 +128,7 @@ class ReplyMemory:
         raise BackendUnavailable(f"{self._store.named_root}: the backend did not answer within {limit:g} s")
 
     async def _rank(self) -> list[Hit]:
-        if not self._parameters.retrieval_async or self._query.small_talk or not self._query.text:
+        if not self._parameters.recalls or self._query.small_talk or not self._query.text:
             return []
         snapshot = await asyncio.shield(self._loading)
         if snapshot is None or not snapshot.documents:
@@ -142,7 +143,7 @@ class ReplyMemory:
 
     async def _pick(self) -> Pick | None:
         parameters = self._parameters
-        if not parameters.retrieval_async or not self._query.text or parameters.retrieval_max_files == 0:
+        if not parameters.recalls or not self._query.text or parameters.retrieval_max_files == 0:
             return None
         if self._query.small_talk and parameters.first_step_wait > 0:
             return None  # with first_step_wait=0 the selector is asked whatever is said, as upstream does
@@ -204,13 +205,11 @@ class ReplyMemory:
         return self._frozen
 
     async def _render(self, snapshot: Snapshot | None) -> str:
-        parameters = self._parameters
+        instructions = await instructions_for(self._agent, self._parameters)
         if snapshot is None:
             reason = self.receipt.failed[-1].error if self.receipt.failed else "it was not loaded"
-            return render_unavailable(parameters.memory_instructions, root=self._store.named_root, reason=reason).text
-        section = await section_of(
-            snapshot, instructions=parameters.memory_instructions, max_tokens=parameters.memory_max_tokens
-        )
+            return render_unavailable(instructions, root=self._store.named_root, reason=reason).text
+        section = await section_of(snapshot, instructions=instructions, max_tokens=self._parameters.memory_max_tokens)
         if self._frozen is None:
             self._note_section(section)
         return section.text
@@ -247,7 +246,7 @@ class ReplyMemory:
         Returns:
             The blocks that were put into the context.
         """
-        if not self._parameters.retrieval_async:
+        if not self._parameters.recalls:
             return []
         shown_before = len(self._shown_blocks)
         first, self._stepped = not self._stepped, True

@@ -62,7 +62,15 @@ class MemoryUpdate(MemoryTool):
             record, document = snapshot.documents[found]
             body, expected = _new_body(snapshot, found, content, replaces, seen=seen, asks=_agent_state is not None)
             try:
-                file = await self._store.update(found, content=body, expected=expected, **given)
+                file = await self._store.update(
+                    found,
+                    name=given.get("name"),
+                    description=given.get("description"),
+                    type=given.get("type"),
+                    content=body,
+                    expected=expected,
+                    allow_loss=bool(replaces),  # what is to go was written out word for word
+                )
             except Conflict as error:
                 if not replaces:
                     raise Refusal(

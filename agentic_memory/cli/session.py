@@ -56,6 +56,17 @@ MAX_ASKED_CHARACTERS: Final = 2_000
 
 _TAG = re.compile(r"</?system-[a-z]+>")
 
+_VERBS: Final = {
+    "Read": "read",
+    "Write": "wrote",
+    "Edit": "edited",
+    "MemorySearch": "searched",
+    "MemoryAdd": "remembered:",
+    "MemoryUpdate": "updated",
+    "MemoryForget": "forgot",
+}
+_READERS: Final = frozenset({"Read", "MemorySearch"})
+
 Answer = Literal["yes", "no", "always"]
 
 
@@ -179,8 +190,9 @@ class ChatSession:
         output = self._results.pop(event.tool_call_id, "")
         target = self._target(text)
         if event.state in {ToolResultState.SUCCESS, ToolResultState.RUNNING}:
-            verb = {"Read": "read", "Write": "wrote", "Edit": "edited"}.get(name, f"{name} done:")
-            self._note(verb, target, "cyan" if name == "Read" else "magenta")
+            if name == "MemoryAdd":
+                target = one_line(output)[:MAX_SHOWN_CHARACTERS]  # where it went is the tool's to say
+            self._note(_VERBS.get(name, f"{name} done:"), target, "cyan" if name in _READERS else "magenta")
         elif event.state == ToolResultState.DENIED:
             self._note("not allowed:", f"{name} {target}", "yellow")
         elif event.state != ToolResultState.INTERRUPTED:  # an interrupt is told once, at the end of the reply
@@ -211,7 +223,8 @@ class ChatSession:
 
     def _target(self, text: str) -> str:
         try:
-            path = str(json.loads(text).get("file_path", ""))
+            arguments = json.loads(text)
+            path = str(arguments.get("file_path") or arguments.get("filename") or arguments.get("name") or "")
         except (ValueError, AttributeError):
             return one_line(text)[:MAX_SHOWN_CHARACTERS]
         return path.removeprefix(f"{self.root}/") or one_line(text)[:MAX_SHOWN_CHARACTERS]
@@ -230,9 +243,11 @@ class ChatSession:
             arguments = json.loads(call.input)
         except ValueError:
             return
-        for key, style in (("old_string", "red"), ("new_string", "green"), ("content", "green")):
-            sign = "-" if key == "old_string" else "+"
-            for line in str(arguments.get(key, ""))[:MAX_ASKED_CHARACTERS].splitlines():
+        for key in ("old_string", "replaces", "new_string", "description", "content"):
+            sign, style = ("-", "red") if key in {"old_string", "replaces"} else ("+", "green")
+            given = arguments.get(key) or ""
+            text = "\n".join(map(str, given)) if isinstance(given, list) else str(given)
+            for line in text[:MAX_ASKED_CHARACTERS].splitlines():
                 print_note((f"    {sign} {line}", style))
 
     # ------------------------------------------------------------------ what is kept
@@ -278,19 +293,19 @@ async def open_session(
     logging.getLogger("as").setLevel(logging.ERROR)
     logging.getLogger("agentic_memory").addHandler(logging.NullHandler())
     # A person at a terminal wants to see afterwards what was done, and to take it back.
-    parameters = AgenticMemoryMiddleware.Parameters(history=True)
+    parameters = AgenticMemoryMiddleware.Parameters(history=True, mode="both")
     memory = AgenticMemoryMiddleware(workdir=workdir, memory_dir=memory_dir, parameters=parameters)
     root = await memory.store.root()
     state = _load_state(session_file)
     # Permissions come from this command line, never from a file that somebody may have edited.
     state.permission_context = _permissions(root, accept_edits=accept_edits)
     backend = memory.store.backend
-    tools = [Read(backend=backend), Write(backend=backend), Edit(backend=backend)]
+    files = [Read(backend=backend), Write(backend=backend), Edit(backend=backend)]
     agent = Agent(
         name=AGENT_NAME,
         system_prompt=SYSTEM_PROMPT,
         model=model,
-        toolkit=Toolkit(tools=tools),
+        toolkit=Toolkit(tools=[*files, *await memory.list_tools()]),
         middlewares=[memory],
         state=state,
     )

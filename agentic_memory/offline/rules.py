@@ -8,7 +8,7 @@ process at any point.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from agentic_memory.offline.intent import Fact, Forget, Recall, Remember, parse_intent
@@ -38,6 +38,7 @@ MAX_LINES_QUOTED: Final = 12
 MAX_FAILURE_CHARACTERS: Final = 300
 
 _TAG = re.compile(r"</?system-[a-z]+>")
+_FILENAME = re.compile(r"[^\s`(]+\.md\b")
 _ABSENT_WORDS = ("does not exist", "not found", "no such file", "no memory")
 
 
@@ -59,9 +60,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A file is as it should be; ``changed`` tells whether this reply made it so."""
+    """A file is as it should be; ``changed`` tells whether this reply made it so, ``filename`` where a tool put it."""
 
     changed: bool = True
+    filename: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,8 @@ def next_step(view: View, tools: Tools) -> Step:
 
 def _remember(facts: Sequence[Fact], view: View, tools: Tools, say: Phrases) -> Step:
     files: dict[str, list[Fact]] = {}
+    if "MemoryAdd" in tools:  # which names files itself, so a subject is known by its title
+        facts = [replace(fact, filename=_home_of(fact, view)) for fact in facts]
     for fact in facts:
         files.setdefault(fact.filename, []).append(fact)
     if "MemoryAdd" in tools:
@@ -139,7 +143,8 @@ def _add(filename: str, facts: Sequence[Fact], view: View, tools: Tools) -> Call
         if use.name == "MemoryAdd" and facts[0].text in json.dumps(use.input, ensure_ascii=False)
     ]
     if tried and not tried[-1].failed:
-        return Done()
+        named = _FILENAME.search(tried[-1].output)
+        return Done("Nothing was added" not in tried[-1].output, named[0] if named else "")
     can_edit = {"Read", "Edit"} <= tools.keys() and view.memory_dir is not None
     if can_edit and (view.entry_of(filename) or (tried and not tried[-1].denied)):
         return _put(filename, facts, view, tools)
@@ -151,11 +156,19 @@ def _add(filename: str, facts: Sequence[Fact], view: View, tools: Tools) -> Call
         "file": filename,
         "name": first.title,
         "title": first.title,
-        "description": f"{first.title} — {first.hook}",
+        "description": first.hook,
         "type": first.type,
+        "thinking": "The user asked for it.",
         "content": "\n".join(f"- {fact.text}" for fact in facts) if len(facts) > 1 else first.text,
     }
-    return Call("MemoryAdd", _fill(tools["MemoryAdd"], values))
+    arguments = _fill(tools["MemoryAdd"], values)
+    if tools["MemoryAdd"].get("properties", {}).get("content", {}).get("type") == "array":
+        arguments["content"] = [fact.text for fact in facts]
+    return Call("MemoryAdd", arguments)
+
+
+def _home_of(fact: Fact, view: View) -> str:
+    return next((entry.filename for entry in view.entries if entry.title == fact.title), fact.filename)
 
 
 def _remembered(
@@ -167,7 +180,7 @@ def _remembered(
     parts = []
     for heading, changed in ((say.saved, True), (say.present, False)):
         lines = [
-            f"{name}{say.separator}{fact.text}"
+            f"{state.filename or name}{say.separator}{fact.text}"
             for name, state in states.items()
             if isinstance(state, Done) and state.changed is changed
             for fact in files[name]

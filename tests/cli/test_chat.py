@@ -26,11 +26,26 @@ def pipe(monkeypatch):
 def test_one_message_is_remembered_and_the_next_process_recalls_it(run, tmp_path):
     ran = run("chat", "--yes", "--once", REMEMBER)
     assert ran.code == 0
-    assert ran.out == "Saved to memory:\n- user_location.md: I live in Hangzhou\n"
-    assert "wrote user_location.md" in ran.err
+    assert ran.out == "Saved to memory:\n- location.md: I live in Hangzhou\n"
+    assert "remembered: Added location.md" in ran.err
     ran = run("chat", "--once", "Where do I live?")
-    assert ran.out == "From memory:\n- user_location.md: I live in Hangzhou\n"
-    assert "recalled user_location.md" in ran.err
+    assert ran.out == "From memory:\n- location.md: I live in Hangzhou\n"
+    assert "recalled location.md" in ran.err
+
+
+def test_a_fact_is_added_extended_and_forgotten_with_the_memory_tools(run, tmp_path):
+    index = tmp_path / "Memory" / "MEMORY.md"
+    run("chat", "--yes", "--once", REMEMBER)
+    assert index.read_text() == "- [Location](location.md) — I live in Hangzhou\n"
+    assert run("chat", "--yes", "--once", REMEMBER).out.startswith("Already in memory:")
+    run("chat", "--yes", "--once", "Remember that I live in Hangzhou near the West Lake.")
+    assert (tmp_path / "Memory" / "location.md").read_text().count("Hangzhou") > 1
+    assert index.read_text().count("(") == 1, "the same subject stays one file"
+    ran = run("chat", "--yes", "--once", "Forget where I live.")
+    assert ran.out.startswith("Removed from memory:")
+    assert not (tmp_path / "Memory" / "location.md").exists()
+    assert index.read_text() == ""
+    assert len([*(tmp_path / "Memory" / ".trash").glob("*/location.md")]) == 1
 
 
 def test_each_line_of_a_pipe_is_a_message(run, pipe):
@@ -38,9 +53,9 @@ def test_each_line_of_a_pipe_is_a_message(run, pipe):
     ran = run("chat", "--yes", "--quiet")
     assert ran.out.splitlines() == [
         "Saved to memory:",
-        "- user_location.md: I live in Hangzhou",
+        "- location.md: I live in Hangzhou",
         "记忆中的内容：",
-        "- user_location.md：I live in Hangzhou",
+        "- location.md：I live in Hangzhou",
     ]
     assert ran.err == ""
 
@@ -50,7 +65,7 @@ def test_without_somebody_to_ask_nothing_is_written(run, tmp_path):
     assert ran.code == 0
     assert "nobody is there to ask; see --yes" in ran.err
     assert ran.out.startswith("Not saved:")
-    assert not (tmp_path / "Memory" / "user_location.md").exists()
+    assert not (tmp_path / "Memory" / "location.md").exists()
 
 
 def test_a_session_is_taken_up_where_it_was_left(run, tmp_path):
@@ -155,12 +170,11 @@ async def test_an_interrupted_reply_is_saved_and_the_conversation_goes_on(tmp_pa
 async def test_a_question_is_answered_once(tmp_path, capsys, answers, written):
     session = await open_session(tmp_path, OfflineModel())
     outcome = await session.say(REMEMBER)
-    assert [call.name for call in outcome.question.tool_calls] == ["Write"]
-    assert not (tmp_path / "Memory" / "user_location.md").exists()
+    assert [call.name for call in outcome.question.tool_calls] == ["MemoryAdd"]
+    assert not (tmp_path / "Memory" / "location.md").exists()
     outcome = await session.answer(outcome.question, answers)
-    assert (tmp_path / "Memory" / "user_location.md").exists() is written
-    # "always" covers the index too; "yes" is asked again for it.
-    assert (outcome.question is not None) is (answers == ["yes"])
+    assert (tmp_path / "Memory" / "location.md").exists() is written
+    assert outcome.question is None, "the file and its line in the index are one change, so one question"
 
 
 async def test_a_question_left_open_is_withdrawn_by_the_next_message(tmp_path, capsys):
@@ -170,4 +184,4 @@ async def test_a_question_left_open_is_withdrawn_by_the_next_message(tmp_path, c
     outcome = await taken_up.say("hello")
     assert outcome.question is None
     assert "offline stand-in" in capsys.readouterr().out
-    assert not (tmp_path / "Memory" / "user_location.md").exists()
+    assert not (tmp_path / "Memory" / "location.md").exists()

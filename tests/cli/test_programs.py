@@ -22,7 +22,7 @@ def test_the_demo_recalls_in_a_second_process_and_shows_the_files(tmp_path):
     ran = execute(CHECKOUT / "scripts" / "demo", workdir)
     assert ran.returncode == 0, ran.stderr
     assert "From memory:" in ran.stdout
-    assert str(workdir / "Memory" / "user_location.md") in ran.stdout
+    assert str(workdir / "Memory" / "location.md") in ran.stdout
     assert ran.stdout.rstrip().endswith("recalled")
 
 
