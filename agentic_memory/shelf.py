@@ -208,7 +208,14 @@ class Shelf:
             index_record: FileRecord | Obstacle | Absent = tree.find(INDEX_FILENAME)
             index_document = parse_document(b"", filename=INDEX_FILENAME)
             unnameable: list[str] = []
+            before = {} if last is None else last.documents
             for record in tree.files:
+                held = before.get(record.path)
+                if held is not None and held[0] is record:
+                    # As it was: the same pair again, so that one edit in ten thousand files makes no garbage of the rest.
+                    documents[record.path] = held
+                    kept[record.version] = held[1]
+                    continue
                 if not (record.path.isascii() or _is_utf8(record.path)):
                     unnameable.append(record.path)
                     continue
@@ -247,9 +254,7 @@ class Shelf:
     def index_for_search(self, snapshot: Snapshot) -> LexicalIndex:
         """Bring the lexical index up to ``snapshot``. CPU-bound; safe in any thread."""
         if self._searchable is not snapshot:
-            self.lexical.update(
-                {name: (record.version, document) for name, (record, document) in snapshot.documents.items()}
-            )
+            self.lexical.update(snapshot.documents)
             self._searchable = snapshot
         return self.lexical
 

@@ -93,30 +93,31 @@ class LexicalIndex:
     def __init__(self) -> None:
         self._lock = Lock()
         self._vocabulary = Vocabulary()
-        self._versions: dict[str, str] = {}
+        self._documents: Mapping[str, tuple[object, Document]] = {}
         self._collection = make_collection([])
 
     def __len__(self) -> int:
-        return len(self._versions)
+        return len(self._documents)
 
-    def update(self, documents: Mapping[str, tuple[str, "Document"]]) -> None:
-        """Make the index that of ``documents``: file name to version and document.
+    def update(self, documents: Mapping[str, tuple[object, "Document"]]) -> None:
+        """Make the index that of ``documents``: file name to a pair whose second is the document.
 
-        Only files whose version is new are read; files that are no longer in ``documents`` go.
+        Only files whose document is new are read; files that are no longer in ``documents`` go.
         """
         with self._lock:
-            known = self._versions
-            changed = [name for name, (version, _) in documents.items() if known.get(name) != version]
-            stale = {name for name in changed if name in known}
-            stale.update(name for name in known if name not in documents)
-            if not changed and not stale:
-                return
-            shelves = [_drop_files(shelf, stale) for shelf in self._collection.shelves]
-            if changed:
-                segment = self._index([(name, documents[name][1]) for name in changed])
-                shelves.append(Shelf(segment, np.ones(len(changed), np.bool_)))
-            self._collection = make_collection(_tidy(shelves))
-            self._versions = {name: version for name, (version, _) in documents.items()}
+            known = self._documents
+            # Pairs that are the very same need no look inside: of ten thousand files, mostly one has changed.
+            new = [(name, pair[1]) for name, pair in documents.items() if known.get(name) is not pair]
+            changed = [(name, document) for name, document in new if not _is_same(known.get(name), document)]
+            stale = {name for name, _ in changed if name in known}
+            if len(known) + len(changed) - len(stale) > len(documents):
+                stale.update(name for name in known if name not in documents)
+            if changed or stale:
+                shelves = [_drop_files(shelf, stale) for shelf in self._collection.shelves]
+                if changed:
+                    shelves.append(Shelf(self._index(changed), np.ones(len(changed), np.bool_)))
+                self._collection = make_collection(_tidy(shelves))
+            self._documents = dict(documents)
 
     def search(self, query: str, *, limit: int = 5) -> list[Hit]:
         """Return the files that answer ``query``, best first; none when none is relevant enough."""
@@ -224,6 +225,10 @@ def _show(collection: Collection, candidate: Candidate, coverage: float) -> Hit:
         return Hit(filename, candidate.score, coverage, 1, document.description or document.name)
     start += len(shown) - len(shown.lstrip())
     return Hit(filename, candidate.score, coverage, count_lines(body, start, first=document.body_line), shown.strip())
+
+
+def _is_same(known: tuple[object, "Document"] | None, document: "Document") -> bool:
+    return known is not None and (known[1] is document or known[1].text == document.text)
 
 
 def _drop_files(shelf: Shelf, filenames: set[str]) -> Shelf:

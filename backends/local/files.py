@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from typing import Final
 
 from agentic_memory.errors import BackendUnavailable, UnsafePath
@@ -55,9 +56,10 @@ _UNSAFE: Final = {
 Signature = tuple[int, int, int, int, int]
 
 
-def signature_of(status: os.stat_result) -> Signature:
-    """Return what has to stay the same for a file to count as untouched: device, inode, size, both times."""
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+signature_of: Final[Callable[[os.stat_result], Signature]] = attrgetter(
+    "st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns"
+)
+"""Return what has to stay the same for a file to count as untouched. In C: it is asked of every file at every look."""
 
 
 @contextmanager

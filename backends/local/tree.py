@@ -10,11 +10,10 @@ import errno
 import os
 import stat
 import time
-from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from operator import attrgetter, is_
-from threading import Lock
+from itertools import chain
+from operator import attrgetter
 from typing import Final
 
 from agentic_memory.backends.local.files import (
@@ -31,6 +30,7 @@ from agentic_memory.backends.local.files import (
 )
 from agentic_memory.backends.local.journal import JOURNAL_NAME, is_own_name
 from agentic_memory.backends.local.locks import Patience, lock
+from agentic_memory.backends.local.passes import Folder, Pass, Request, Seen, last_pass, remember
 from agentic_memory.backends.values import FileRecord, Obstacle, ObstacleKind, Tree, version_of
 from agentic_memory.errors import BackendUnavailable
 
@@ -39,7 +39,7 @@ SETTLED_NS: Final = 2_500_000_000
 
 FAT keeps modification times to 2 s, HFS+ to 1 s, Linux's own file systems to a timer tick of at most 10 ms. Whoever
 changes the file later than one tick after that changes its ctime, which nobody can set back. Younger files are read
-again: that is what edits cost for two and a half seconds.
+again: that is what edits cost for two and a half seconds. The same goes for a directory and the names in it.
 """
 
 BUSY_DIRECTORY_NS: Final = 50_000_000
@@ -49,62 +49,13 @@ MAX_LISTINGS: Final = 4
 MAX_OPENINGS: Final = 8
 """Looks at a root that is made or removed at this very moment."""
 LISTING_PATIENCE_SECONDS: Final = 1.0
-MAX_CACHED_FILES: Final = 200_000
-"""Remembered files of all roots together, some 400 bytes each."""
-
-Request = tuple[str, str, bool, int]
-"""Root, suffix, hidden, max_bytes: what decides which files a snapshot shows."""
 
 
 class GoneError(Exception):
     """A name that was listed is no longer there: it may have moved, so list again."""
 
 
-_Seen = tuple[Signature, bool, str, FileRecord | None]
-"""A file as the last pass saw it: its signature, whether that is settled, its version, and its record without bytes
-once somebody asked for one. A plain tuple: there is one per file, and a class costs a tenth of the whole pass.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class _Pass:
-    """The last pass over one root.
-
-    Attributes:
-        seen: Every file by path.
-        lean: The last answer without any bytes, and its records in the order they were met; None before there was one.
-    """
-
-    seen: dict[str, _Seen]
-    lean: tuple[list[FileRecord], Tree] | None
-
-
 _BY_PATH: Final = attrgetter("path")
-
-_passes: OrderedDict[Request, _Pass] = OrderedDict()
-_passes_lock = Lock()
-
-
-def forget_passes() -> None:
-    """Forget every pass, so that the next one is cold; for benchmarks and tests."""
-    with _passes_lock:
-        _passes.clear()
-
-
-def _last_pass(request: Request) -> _Pass | None:
-    with _passes_lock:
-        last = _passes.get(request)
-        if last is not None:
-            _passes.move_to_end(request)
-        return last
-
-
-def _remember(request: Request, this: _Pass) -> None:
-    with _passes_lock:
-        _passes[request] = this
-        _passes.move_to_end(request)
-        while len(_passes) > 1 and sum(len(each.seen) for each in _passes.values()) > MAX_CACHED_FILES:
-            _passes.popitem(last=False)
 
 
 def open_root(root: str) -> int | None:
@@ -128,6 +79,10 @@ def open_root(root: str) -> int | None:
     raise BackendUnavailable(f"{root} appears and vanishes; try again when nobody is making or removing it")
 
 
+def _is_settled(status: os.stat_result, now: int) -> bool:
+    return now - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED_NS
+
+
 @dataclass(slots=True)
 class Walk:
     """One pass in the making. ``run`` it once.
@@ -139,10 +94,13 @@ class Walk:
     request: Request
     known: Collection[str]
     journals: list[str] = field(default_factory=list)
-    _files: list[FileRecord] = field(default_factory=list)
     _obstacles: list[Obstacle] = field(default_factory=list)
-    _seen: dict[str, _Seen] = field(default_factory=dict)
-    _last: dict[str, _Seen] = field(default_factory=dict)
+    _folders: dict[str, Folder] = field(default_factory=dict)
+    _files: dict[str, list[FileRecord]] = field(default_factory=dict)
+    _last: dict[str, Folder] = field(default_factory=dict)
+    _fresh: dict[str, Seen] = field(default_factory=dict)
+    _answers: dict[str, FileRecord] = field(default_factory=dict)
+    _plain: bool = True
     _real_root: str = ""
     _top: int = -1
 
@@ -152,9 +110,9 @@ class Walk:
         top = open_root(root)
         if top is None:
             return Tree(root, exists=False, files=())
-        last = _last_pass(self.request)
+        last = last_pass(self.request)
         if last is not None:
-            self._last = last.seen
+            self._last = last.folders
         self._top = top
         self._real_root = os.path.realpath(root)
         try:
@@ -165,18 +123,21 @@ class Walk:
             os.close(top)
         return self._answer(None if last is None else last.lean)
 
-    def _answer(self, lean: tuple[list[FileRecord], Tree] | None) -> Tree:
-        obstacles = tuple(sorted(self._obstacles, key=_BY_PATH))
-        same = lean is not None and len(lean[0]) == len(self._files) and all(map(is_, lean[0], self._files))
-        if lean is not None and same and lean[1].obstacles == obstacles:
+    def _answer(self, lean: tuple[dict[str, list[FileRecord]], Tree] | None) -> Tree:
+        obstacles, files = tuple(sorted(self._obstacles, key=_BY_PATH)), self._files
+        if (
+            lean is not None
+            and lean[1].obstacles == obstacles
+            and len(lean[0]) == len(files)
+            and all(lean[0].get(directory) is records for directory, records in files.items())
+        ):
             tree = lean[1]
         else:
-            tree = Tree(
-                self.request[0], exists=True, files=tuple(sorted(self._files, key=_BY_PATH)), obstacles=obstacles
-            )
-            if all(record.data is None for record in self._files):
-                lean = (self._files, tree)
-        _remember(self.request, _Pass(self._seen, lean))
+            every = sorted(chain.from_iterable(files.values()), key=_BY_PATH)
+            tree = Tree(self.request[0], exists=True, files=tuple(every), obstacles=obstacles)
+            if all(record.data is None for record in every):
+                lean = (files, tree)
+        remember(self.request, Pass(self._folders, lean))
         return tree
 
     # ------------------------------------------------------------------ one directory
@@ -193,64 +154,102 @@ class Walk:
             return
         try:
             for attempt in range(MAX_TORN_READS):
-                marks = (len(self._files), len(self._obstacles), len(pending), len(self.journals))
+                marks = (len(self._obstacles), len(pending), len(self.journals))
                 try:
-                    self._list_directory(directory, descriptor, pending, last_attempt=attempt == MAX_TORN_READS - 1)
+                    self._see_directory(directory, descriptor, pending, attempt)
                 except BackendUnavailable as exc:
                     if not directory:
                         raise
                     self._report(directory, "unreadable", exc.strerror or str(exc))
                 except GoneError:
-                    del self._files[marks[0] :], self._obstacles[marks[1] :]
-                    del pending[marks[2] :], self.journals[marks[3] :]
+                    del self._obstacles[marks[0] :], pending[marks[1] :], self.journals[marks[2] :]
                     continue
                 return
         finally:
             os.close(descriptor)
 
-    def _list_directory(self, directory: str, descriptor: int, pending: list[str], *, last_attempt: bool) -> None:
-        _, suffix, hidden, _ = self.request
-        prefix = f"{directory}/" if directory else ""
-        last, known, seen, files = self._last, self.known, self._seen, self._files
-        entries = self._entries(directory, descriptor)
+    def _see_directory(self, directory: str, descriptor: int, pending: list[str], attempt: int) -> None:
+        """See the files of one directory.
+
+        While its own signature is what it was, and is settled, there are the same names in it: then only what the names
+        stand for is looked at.
+        """
+        last, last_attempt = self._last.get(directory), attempt == MAX_TORN_READS - 1
+        before = {} if last is None else last.seen
+        status = os.fstat(descriptor)
+        own = signature_of(status)
+        same = last if last is not None and last.own == own and attempt == 0 else None
+        entries = () if same is not None else self._entries(directory, descriptor)
+        listed = {entry.name: entry for entry in entries}
         now = time.time_ns()
-        for entry in entries:
-            name = entry.name
-            if name[0] == ".":
-                if name == JOURNAL_NAME:
-                    self.journals.append(directory)
-                if not hidden or is_own_name(name):
-                    continue
-            path = prefix + name
-            cached = last.get(path)
+        steady = same is not None or (_is_settled(status, now) and own == signature_of(os.fstat(descriptor)))
+        prefix = f"{directory}/" if directory else ""
+        kept: list[str] = []
+        below: list[str] = []
+        self._fresh, self._answers, self._plain = {}, {}, True
+        known, signature, look = self.known, signature_of, os.stat  # DirEntry.stat would keep every answer to the end
+        for name, cached in before.items():
+            if same is None and name not in listed:
+                continue
             try:
-                if cached is not None and cached[1] and cached[2] in known:
-                    status = entry.stat(follow_symlinks=False)
-                    if signature_of(status) == cached[0]:
-                        lean = cached[3]
-                        if lean is None:
-                            lean = self._see_again(path, cached)
-                        else:
-                            seen[path] = cached
-                        files.append(lean)
-                        continue
-                if entry.is_symlink():
-                    self._see_link(path, name, descriptor, now, wanted=name.lower().endswith(suffix))
-                elif entry.is_dir(follow_symlinks=False):
-                    if suffix and name.lower().endswith(suffix):
-                        self._report(path, "directory", "a directory where a file could be")
+                if (
+                    cached[1]
+                    and cached[2] in known
+                    and signature(look(name, dir_fd=descriptor, follow_symlinks=False)) == cached[0]
+                ):
+                    if cached[3] is not None:
+                        kept.append(name)
                     else:
-                        pending.append(path)
-                elif name.lower().endswith(suffix):
-                    if entry.is_file(follow_symlinks=False):
-                        self._see_file(path, name, descriptor, now, cached)
-                    else:
-                        self._report(path, "special", "not a regular file")
-            except FileNotFoundError as exc:
-                if not last_attempt:
-                    raise GoneError from exc
+                        self._note(name, prefix + name, cached)
+                    listed.pop(name, None)
+                elif same is not None:
+                    self._see_file(prefix + name, descriptor, name, now, cached)
             except OSError as exc:
-                self._report(path, "unreadable", exc.strerror or str(exc))
+                self._miss(prefix + name, exc, last_attempt=last_attempt)
+        for name, entry in listed.items():
+            try:
+                self._see_entry(directory, entry, descriptor, now, before.get(name), below)
+            except OSError as exc:
+                self._miss(prefix + name, exc, last_attempt=last_attempt)
+        if same is not None:
+            below = same.below
+        pending.extend(below)
+        self._close_folder(directory, last, kept, below, own if steady and self._plain else None)
+
+    def _miss(self, path: str, error: OSError, *, last_attempt: bool) -> None:
+        if not isinstance(error, FileNotFoundError):
+            self._report(path, "unreadable", error.strerror or str(error))
+        elif not last_attempt:
+            raise GoneError from error
+
+    def _close_folder(
+        self, directory: str, last: Folder | None, kept: list[str], below: list[str], own: Signature | None
+    ) -> None:
+        """Put together what was seen in one directory: the files as they were last time, by name, and what is fresh."""
+        fresh, answers = self._fresh, self._answers
+        before = {} if last is None else last.seen
+        if last is not None and not fresh and len(kept) == len(before) and (last.below, last.own) == (below, own):
+            folder = last
+        else:
+            # In the order of the last time, which is sorted but for what is new: so the answer is sorted in no time.
+            seen = before | fresh if before else dict(sorted(fresh.items()))
+            if len(seen) > len(kept) + len(fresh):
+                there = {*kept, *fresh}
+                seen = {name: found for name, found in seen.items() if name in there}
+            same = len(seen) == len(before) and all(
+                name in before and found[3] is before[name][3] for name, found in fresh.items()
+            )
+            records = [found[3] for found in seen.values() if found[3] is not None]
+            lean = last.lean if last is not None and same else None
+            folder = Folder(seen, lean or (records if len(records) == len(seen) else None), below, own)
+        self._folders[directory] = folder
+        if folder.lean is not None and all(record.data is None for record in answers.values()):
+            files = folder.lean
+        else:
+            shown = (answers.get(name, found[3]) for name, found in folder.seen.items())
+            files = [record for record in shown if record is not None]
+        if files:
+            self._files[directory] = files
 
     def _entries(self, directory: str, descriptor: int) -> Collection[os.DirEntry[str]]:
         """List a directory so that no entry is missed that was there all the time.
@@ -286,10 +285,36 @@ class Walk:
 
     # ------------------------------------------------------------------ one entry
 
-    def _see_file(self, path: str, name: str, top: int, now: int, cached: _Seen | None) -> None:
+    def _see_entry(
+        self, directory: str, entry: os.DirEntry[str], top: int, now: int, cached: Seen | None, below: list[str]
+    ) -> None:
+        _, suffix, hidden, _ = self.request
+        name = entry.name
+        if name[0] == ".":
+            if name == JOURNAL_NAME:
+                self.journals.append(directory)
+                self._plain = False
+            if not hidden or is_own_name(name):
+                return
+        path = f"{directory}/{name}" if directory else name
+        if entry.is_symlink():
+            self._plain = False  # what is behind a link changes without its directory
+            self._see_link(path, name, top, now, cached, wanted=name.lower().endswith(suffix))
+        elif entry.is_dir(follow_symlinks=False):
+            if suffix and name.lower().endswith(suffix):
+                self._report(path, "directory", "a directory where a file could be")
+            else:
+                below.append(path)
+        elif name.lower().endswith(suffix):
+            if entry.is_file(follow_symlinks=False):
+                self._see_file(path, top, name, now, cached)
+            else:
+                self._report(path, "special", "not a regular file")
+
+    def _see_file(self, path: str, top: int, target: str, now: int, cached: Seen | None) -> None:
         max_bytes = self.request[3]
         for _ in range(MAX_TORN_READS):
-            descriptor = os.open(name, OPEN_FILE, dir_fd=top)
+            descriptor = os.open(target, OPEN_FILE, dir_fd=top)
             try:
                 status = os.fstat(descriptor)
                 if not stat.S_ISREG(status.st_mode):
@@ -309,25 +334,24 @@ class Walk:
             self._report(path, "unreadable", "it is being written all the time")
             return
         signature, version = signature_of(status), version_of(data)
-        settled = now - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED_NS
+        settled = _is_settled(status, now)
         # The same record again where nothing changed: callers tell so by identity.
         lean = cached[3] if cached is not None and cached[0] == signature and cached[2] == version else None
-        self._seen[path] = seen = (signature, settled, version, lean)
+        name = os.path.basename(path)
         if version in self.known:
-            self._files.append(self._see_again(path, seen))
+            self._note(name, path, (signature, settled, version, lean))
         else:
-            self._files.append(FileRecord(path, size, status.st_mtime_ns, version, data))
+            self._fresh[name] = (signature, settled, version, lean)
+            self._answers[name] = FileRecord(path, size, status.st_mtime_ns, version, data)
 
-    def _see_again(self, path: str, seen: _Seen) -> FileRecord:
-        """Return the record without bytes of a file, always the same one."""
+    def _note(self, name: str, path: str, seen: Seen) -> None:
+        """Note a file whose bytes the caller has: with the same record as ever."""
         signature, settled, version, lean = seen
-        if lean is None:
-            lean = FileRecord(path, signature[2], signature[3], version, None)
-            seen = (signature, settled, version, lean)
-        self._seen[path] = seen
-        return lean
+        lean = lean or FileRecord(path, signature[2], signature[3], version, None)
+        self._fresh[name] = (signature, settled, version, lean)
+        self._answers[name] = lean
 
-    def _see_link(self, path: str, name: str, top: int, now: int, *, wanted: bool) -> None:
+    def _see_link(self, path: str, name: str, top: int, now: int, cached: Seen | None, *, wanted: bool) -> None:
         try:
             status = os.stat(name, dir_fd=top)
         except FileNotFoundError:
@@ -357,13 +381,14 @@ class Walk:
             parent, target = os.path.split(os.path.relpath(real, self._real_root))
             descriptor = open_below(self._top, parent)
             try:
-                self._see_file(path, target, descriptor, now, self._last.get(path))
+                self._see_file(path, descriptor, target, now, cached)
             finally:
                 os.close(descriptor)
             # The status of a link does not change with its target, so a link is read every time.
-            if path in self._seen:
-                signature, _, version, lean = self._seen[path]
-                self._seen[path] = (signature, False, version, lean)
+            if name in self._fresh:
+                signature, _, version, lean = self._fresh[name]
+                self._fresh[name] = (signature, False, version, lean)
 
     def _report(self, path: str, kind: ObstacleKind, detail: str) -> None:
+        self._plain = False
         self._obstacles.append(Obstacle(path, kind, detail))

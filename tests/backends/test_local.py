@@ -16,6 +16,7 @@ from agentic_memory.backends import (
 )
 from agentic_memory.backends.local import backend as local_module
 from agentic_memory.backends.local import files as local_files
+from agentic_memory.backends.local import passes
 from agentic_memory.backends.local import tree as local_tree
 from agentic_memory.backends.values import MAX_FILE_BYTES
 from agentic_memory.errors import BackendUnavailable
@@ -95,6 +96,94 @@ async def test_settled_files_are_not_read_again(monkeypatch, backend, root, sett
     assert len((await backend.snapshot(str(root))).files) == len(opened) == 3
 
 
+async def test_a_settled_directory_is_not_listed_again(monkeypatch, backend, root, settled):
+    time.sleep(2 * TICK_SECONDS)
+    known = await known_versions(backend, root)
+    first = await backend.snapshot(str(root), known=known)
+    monkeypatch.setattr(local_tree.Walk, "_entries", None)
+    assert await backend.snapshot(str(root), known=known) is first
+    assert len([record for record in (await backend.snapshot(str(root))).files if record.data]) == 3
+
+
+def add(root):
+    (root / "d.md").write_bytes(b"new")
+
+
+def add_below(root):
+    (root / "deep" / "d.md").write_bytes(b"new")
+
+
+def add_folder(root):
+    (root / "more").mkdir()
+    (root / "more" / "d.md").write_bytes(b"new")
+
+
+def remove(root):
+    (root / "b.md").unlink()
+
+
+def rename(root):
+    (root / "b.md").rename(root / "z.md")
+
+
+def save_by_rename(root):
+    (root / ".b.md.swp").write_bytes(b"new")
+    (root / ".b.md.swp").replace(root / "b.md")
+
+
+def edit(root):
+    (root / "b.md").write_bytes(b"new!")
+
+
+def edit_below(root):
+    (root / "deep" / "c.md").write_bytes(b"new!")
+
+
+def link(root):
+    (root / "b.md").unlink()
+    (root / "b.md").symlink_to("a.md")
+
+
+def make_directory(root):
+    (root / "b.md").unlink()
+    (root / "b.md").mkdir()
+
+
+def refuse(root):
+    (root / "deep").rename(root / "deep.md")
+
+
+CHANGES = [
+    add, add_below, add_folder, remove, rename, save_by_rename, edit, edit_below, link, make_directory, refuse
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+async def test_a_change_in_a_settled_directory_is_seen_at_once(backend, root, settled, change):
+    (root / "deep").mkdir()
+    (root / "deep" / "c.md").write_bytes(b"deep")
+    time.sleep(2 * TICK_SECONDS)
+    known = await known_versions(backend, root)
+    await backend.snapshot(str(root), known=known)
+    change(root)
+    warm = await backend.snapshot(str(root), known=known)
+    again = await backend.snapshot(str(root), known=known)
+    passes.forget_passes()
+    cold = await backend.snapshot(str(root), known=known)
+    assert (warm, again) == (cold, cold)
+
+
+async def test_a_link_in_a_settled_directory_is_followed_at_every_look(backend, root, settled):
+    (root / "deep").mkdir()
+    (root / "deep" / "c.md").symlink_to("../a.md")
+    time.sleep(2 * TICK_SECONDS)
+    known = await known_versions(backend, root)
+    await backend.snapshot(str(root), known=known)
+    (root / "a.md").write_bytes(b"new")
+    files = {record.path: record.data for record in (await backend.snapshot(str(root), known=known)).files}
+    assert files == {"a.md": b"new", "b.md": None, "c.md": None, "deep/c.md": b"new"}
+
+
 async def test_an_edit_of_the_same_size_right_after_a_look_is_seen(backend, root):
     for number in range(30):
         known = await known_versions(backend, root)
@@ -135,20 +224,20 @@ async def test_a_file_from_the_future_is_never_trusted(backend, root, settled):
     time.sleep(2 * TICK_SECONDS)
     known = await known_versions(backend, root)
     request = (str(root), "", False, MAX_FILE_BYTES)
-    seen = local_tree._passes[request].seen
+    seen = passes._passes[request].folders[""].seen
     assert {name: seen[name][1] for name in seen} == {"a.md": False, "b.md": True, "c.md": True}
     assert len(known) == 3
 
 
 async def test_what_is_remembered_is_bounded(monkeypatch, backend, tmp_path):
-    monkeypatch.setattr(local_tree, "MAX_CACHED_FILES", 10)
-    local_tree.forget_passes()
+    monkeypatch.setattr(passes, "MAX_CACHED_FILES", 10)
+    passes.forget_passes()
     for number in range(6):
         await backend.replace(f"{tmp_path}/{number}/a.md", b"a", expected=ABSENT)
         await backend.replace(f"{tmp_path}/{number}/b.md", b"b", expected=ABSENT)
         await backend.replace(f"{tmp_path}/{number}/c.md", b"c", expected=ABSENT)
         await backend.snapshot(f"{tmp_path}/{number}")
-    assert [request[0][-1] for request in local_tree._passes] == ["3", "4", "5"]
+    assert [request[0][-1] for request in passes._passes] == ["3", "4", "5"]
 
 
 async def test_a_file_that_moves_while_it_is_listed_is_still_seen(monkeypatch, backend, root):
