@@ -1,10 +1,11 @@
 """Names of memory files as callers give them: checked before anything is asked of a backend."""
 
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from agentic_memory.check import is_memory_path
 from agentic_memory.errors import UnsafePath
-from agentic_memory.shelf import INDEX_FILENAME, Snapshot
+from agentic_memory.index import INDEX_FILENAME
 
 
 def checked_path(filename: str) -> str:
@@ -30,14 +31,13 @@ def checked_memory(filename: str) -> str:
     return filename
 
 
-def free_filename(snapshot: Snapshot, filename: str) -> str:
-    """Return ``filename``, with a number when something of that name is there already in whatever case."""
-    taken = {record.path.casefold() for record in snapshot.tree.files}
-    taken |= {obstacle.path.casefold() for obstacle in snapshot.tree.obstacles}
-    if filename.casefold() not in taken:
+def free_filename(filename: str, taken: Iterable[str]) -> str:
+    """Return ``filename``, with a number when one of ``taken`` is called so in whatever case."""
+    folded = {name.casefold() for name in taken}
+    if filename.casefold() not in folded:
         return filename
     stem = filename.removesuffix(".md")
     number = 2
-    while f"{stem}_{number}.md".casefold() in taken:
+    while f"{stem}_{number}.md".casefold() in folded:
         number += 1
     return f"{stem}_{number}.md"

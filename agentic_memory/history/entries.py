@@ -4,13 +4,14 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from secrets import token_hex
 from typing import Any, Final, Literal, get_args
 
 from agentic_memory.backends.values import version_of
 
-Who = Literal["agent", "person", "tool", "store", "unknown"]
+Who = Literal["agent", "person", "tool", "store", "consolidation", "unknown"]
 """``agent``: changed while a reply ran; ``person``: by the command line; ``tool``, ``store``: by a program through the
-store; ``unknown``: by anything else, noticed afterwards: an editor, a sync program, another agent's shell."""
+store; ``consolidation``: by a model that sorts the memory; ``unknown``: by anything else, noticed afterwards: an editor, a sync program, another agent's shell."""
 
 _WHO: Final = frozenset(get_args(Who))
 
@@ -37,6 +38,8 @@ class Version:
         session, reply: During which reply; empty when none is known.
         size: Bytes; 0 when the file went away.
         previous: The version before; None when there was no file.
+        transaction: What was changed together, or noticed in one look, has the same: what ``MemoryStore.undo`` takes. Empty
+            when it was found, not seen to change.
     """
 
     version: str | None
@@ -48,6 +51,7 @@ class Version:
     reply: str
     size: int
     previous: str | None
+    transaction: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -83,6 +87,7 @@ class Change:
     author: Author
     why: str
     since: datetime | None = None
+    transaction: str = ""
 
     @property
     def size(self) -> int:
@@ -101,6 +106,7 @@ class Change:
             reply=self.author.reply,
             size=0 if self.after is None else len(self.after.data),
             previous=None if self.before is None else self.before.version,
+            transaction=self.transaction,
         )
         earlier = self.before
         return Entry(version, self.since, None if earlier is None else (earlier.when, len(earlier.data)))
@@ -132,6 +138,7 @@ def _render(entry: Entry) -> bytes:
         "why": version.why,
         "session": version.session,
         "reply": version.reply,
+        "transaction": version.transaction,
     }
     if entry.since is not None:
         line["since"] = entry.since.isoformat()
@@ -165,9 +172,15 @@ def _parse(line: dict[str, Any]) -> Entry:
         reply=_text(line.get("reply", "")),
         size=int(line["size"]),
         previous=_version(line["before"]),
+        transaction=_text(line.get("transaction", "")),
     )
     earlier = (_time(line["before_when"]), int(line["before_size"])) if "before_when" in line else None
     return Entry(version, _time(line["since"]) if "since" in line else None, earlier)
+
+
+def new_transaction_id() -> str:
+    """Return a name that no other transaction of a memory has; a person may type its first digits."""
+    return token_hex(6)
 
 
 def is_version(text: str) -> bool:
@@ -208,7 +221,12 @@ def versions_of(filename: str, entries: Iterable[Entry]) -> list[Version]:
         if at is not None:
             if told[at].who == "unknown" != version.who:
                 told[at] = replace(
-                    told[at], who=version.who, why=version.why, session=version.session, reply=version.reply
+                    told[at],
+                    who=version.who,
+                    why=version.why,
+                    session=version.session,
+                    reply=version.reply,
+                    transaction=version.transaction,
                 )
             continue
         if version.previous is not None and entry.earlier is not None and not _stands(told, version.previous):

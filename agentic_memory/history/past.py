@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from agentic_memory.backends import ABSENT, FileRecord, Obstacle, Tree
 from agentic_memory.backends.values import Absent
 from agentic_memory.document import Document
-from agentic_memory.history.entries import Author, Change, Entry, State
+from agentic_memory.history.entries import Author, Change, Entry, State, new_transaction_id
 
 logger = logging.getLogger("agentic_memory")
 
@@ -119,7 +119,7 @@ class Past:
             self._base, self._base_moment = look, began
 
     def _compare(self, base: Look, look: Look, began: int) -> None:
-        now, author = datetime.now(UTC), self._author(Author())
+        now, author, transaction = datetime.now(UTC), self._author(Author()), new_transaction_id()
         carried: dict[str, tuple[int, State | None]] = {}
         for filename in sorted({*_differing(base, look), *self._later}):
             later = self._later.get(filename)
@@ -139,7 +139,8 @@ class Past:
             if before is None and after is not None and not after.data:
                 continue  # an empty file that appears is nothing to bring back
             why = "created" if before is None else "deleted" if after is None else "changed"
-            self._append(Change(filename, before, after, now, author, why, since=self._base_moment.time))
+            since = self._base_moment.time
+            self._append(Change(filename, before, after, now, author, why, since, transaction))
         self._later = carried
 
     @contextmanager

@@ -17,7 +17,14 @@ logger = logging.getLogger("agentic_memory")
 
 
 async def transact_and_keep(
-    backend: Backend, changes: Sequence[FileChange], *, look: Look, past: Past, author: Author, why: str
+    backend: Backend,
+    changes: Sequence[FileChange],
+    *,
+    look: Look,
+    past: Past,
+    author: Author,
+    why: str,
+    transaction: str,
 ) -> None:
     """Apply ``changes`` of what ``look`` shows, and keep them and what was noticed before in the history.
 
@@ -27,7 +34,7 @@ async def transact_and_keep(
         AgenticMemoryError: as ``Backend.transact``; nothing was changed.
     """
     root = look.tree.root
-    own = _as_kept(look, changes, author, why)
+    own = _as_kept(look, changes, author, why, transaction)
     noticed = past.take()
     with past.writing(own):
         try:
@@ -47,7 +54,7 @@ async def transact_and_keep(
             note_kept([*noticed, *own], past)
 
 
-def _as_kept(look: Look, changes: Sequence[FileChange], author: Author, why: str) -> list[Change]:
+def _as_kept(look: Look, changes: Sequence[FileChange], author: Author, why: str, transaction: str) -> list[Change]:
     """Return what ``changes`` make of memory files and of the index. A move to where no memory is takes one away."""
     now = datetime.now(UTC)
     root = f"{look.tree.root.rstrip('/')}/"
@@ -64,4 +71,7 @@ def _as_kept(look: Look, changes: Sequence[FileChange], author: Author, why: str
             after[name] = None
         elif name == INDEX_FILENAME or is_memory_path(name):
             after[name] = State.of(change.data, when=now)
-    return [Change(filename, state_of(look, filename), state, now, author, why) for filename, state in after.items()]
+    return [
+        Change(filename, state_of(look, filename), state, now, author, why, transaction=transaction)
+        for filename, state in after.items()
+    ]

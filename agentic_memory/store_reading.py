@@ -1,0 +1,75 @@
+"""The reading part of a store: single memories, search, problems."""
+
+import anyio.to_thread
+
+from agentic_memory.backends import ABSENT
+from agentic_memory.bases import remember_base
+from agentic_memory.check import check_memory
+from agentic_memory.document import parse_document
+from agentic_memory.errors import MemoryNotFound
+from agentic_memory.filenames import checked_memory
+from agentic_memory.history import archive
+from agentic_memory.history.past import when_of
+from agentic_memory.selection.lexical import Hit
+from agentic_memory.shelf import INDEX_FILENAME, Snapshot, as_match, as_memory_file, shelf_for
+from agentic_memory.store_base import StoreBase
+from agentic_memory.values import Match, MemoryFile, Problem
+
+
+class StoreReading(StoreBase):
+    """Reading a memory. See ``MemoryStore``."""
+
+    async def get(self, filename: str) -> MemoryFile:
+        """Read one memory by its file name.
+
+        Raises:
+            MemoryNotFound: there is none.
+            UnsafePath: the name leaves the memory directory, or what is there is not a file.
+            BackendUnavailable: it cannot be told.
+        """
+        filename = checked_memory(filename)
+        record = await self._backend.fetch(await self.path_of(filename), within=await self.root())
+        if record is ABSENT or record.data is None:
+            raise not_found(filename)
+        remember_base(record.data, version=record.version)  # an update from this version can be merged later
+        return as_memory_file(filename, record, parse_document(record.data, filename=filename))
+
+    async def get_all(self, *, type: str | None = None) -> list[MemoryFile]:  # noqa: A002 - the frontmatter field's name
+        """Read every memory, sorted by file name; only those of one ``type`` when given."""
+        return [file for file in (await self.load()).files if type is None or file.type == type]
+
+    async def search(self, query: str, *, limit: int = 5) -> list[Match]:
+        """Find memories by words, best first. Nothing relevant is an empty list."""
+        if limit < 1 or not query.strip():
+            return []
+        snapshot = await self.load()
+        hits = await self.rank(snapshot, query, limit=limit)
+        return [as_match(snapshot, hit) for hit in hits if hit.filename in snapshot.documents]
+
+    async def rank(self, snapshot: Snapshot, query: str, *, limit: int) -> list[Hit]:
+        """Rank the files of a snapshot by words, off the event loop."""
+        shelf = self._shelf or shelf_for(self._backend.cache_key, snapshot.root)
+        return await anyio.to_thread.run_sync(
+            lambda: shelf.index_for_search(snapshot).search(query, limit=limit),
+        )
+
+    async def check(self) -> list[Problem]:
+        """List everything in the memory that a person should look at."""
+        snapshot = await self._look()
+        documents = {name: document for name, (_, document) in snapshot.documents.items()}
+        others = {record.path for record in snapshot.tree.files} | {item.path for item in snapshot.tree.obstacles}
+        others -= {INDEX_FILENAME, *documents, *snapshot.unnameable}
+        index = None if snapshot.index_record is ABSENT else snapshot.index
+        written = {name: when_of(record.mtime_ns).date() for name, (record, _) in snapshot.documents.items()}
+        found = await anyio.to_thread.run_sync(
+            lambda: check_memory(documents=documents, index=index, other_paths=others, written=written)
+        )
+        if self._keeps_history:
+            past = (await self._shelf_here()).past
+            found += await archive.log_problems(self._backend, root=snapshot.root, past=past)
+        return [*found, *snapshot.place_problems]
+
+
+def not_found(filename: str) -> MemoryNotFound:
+    """Return the error that says that there is no such memory."""
+    return MemoryNotFound(f"there is no memory {filename!r}; list the memories to see their file names")
