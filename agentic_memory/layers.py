@@ -95,30 +95,30 @@ class LayeredStore(MemoryStore):
     def __init__(self, *, name: str, beside: Mapping[str, MemoryStore], **arguments: Any) -> None:
         super().__init__(**arguments)
         self._name = name
-        self._beside = dict(beside)
+        self.beside = dict(beside)
 
     @property
     def round_trips(self) -> int:
         """How often the places of all layers were asked so far, by whomever. Monotonic."""
-        backends = {id(store.backend): store.backend for store in (self, *self._beside.values())}
+        backends = {id(store.backend): store.backend for store in (self, *self.beside.values())}
         return sum(backend.round_trips for backend in backends.values())
 
     async def load(self) -> Snapshot:
         """See all layers at once. Raises only when the memory itself cannot be read."""
         own, *others = await asyncio.gather(
-            self._look(), *(store.load() for store in self._beside.values()), return_exceptions=True
+            self._look(), *(store.load() for store in self.beside.values()), return_exceptions=True
         )
         if isinstance(own, BaseException):
             raise own
         views = [View(self._name, own.root, own)]
-        for (name, store), seen in zip(self._beside.items(), others, strict=True):
+        for (name, store), seen in zip(self.beside.items(), others, strict=True):
             if isinstance(seen, Exception):
                 views.append(View(name, store.named_root, None, str(seen) or type(seen).__name__))
             elif isinstance(seen, BaseException):
                 raise seen
             else:
                 views.append(View(name, seen.root, seen))
-        places = (self.backend.cache_key, *(store.backend.cache_key for store in self._beside.values()))
+        places = (self.backend.cache_key, *(store.backend.cache_key for store in self.beside.values()))
         if sum(len(view.snapshot.documents) for view in views if view.snapshot is not None) < MERGE_IN_THREAD_FROM:
             return _merge(places, views)
         return await anyio.to_thread.run_sync(_merge, places, views)
@@ -141,24 +141,24 @@ class LayeredStore(MemoryStore):
             return []
         if view.name == self._name:
             return await super().rank(view.snapshot, query, limit=limit)
-        return await self._beside[view.name].rank(view.snapshot, query, limit=limit)
+        return await self.beside[view.name].rank(view.snapshot, query, limit=limit)
 
     async def get(self, filename: str) -> MemoryFile:
         """Read one memory of any layer by its file name here."""
         name, separator, rest = filename.partition(SEPARATOR)
-        if separator and name in self._beside:
-            return replace(await self._beside[name].get(rest), filename=filename)
+        if separator and name in self.beside:
+            return replace(await self.beside[name].get(rest), filename=filename)
         return await super().get(filename)
 
     async def aclose(self) -> None:
         """Release what the stores of all layers hold."""
-        for store in self._beside.values():
+        for store in self.beside.values():
             await store.aclose()
         await super().aclose()
 
     def _writable(self, filename: str, *, index: bool = False) -> str:
         name, separator, _ = filename.partition(SEPARATOR)
-        if separator and name in self._beside:
+        if separator and name in self.beside:
             raise UnsafePath(
                 f"{filename!r} is in the layer {name!r}, which is only read here, so nothing was written; "
                 f"write to the layer {self._name!r}, whose files have no prefix"
