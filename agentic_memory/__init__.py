@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from agentic_memory.guards import WritePolicy
     from agentic_memory.history.entries import Version
     from agentic_memory.middleware import AgenticMemoryMiddleware
+    from agentic_memory.places import Layer
     from agentic_memory.receipt import Receipt
     from agentic_memory.shelf import Snapshot
     from agentic_memory.store import MemoryStore
 
 _HOMES: Final = {
     "AgenticMemoryMiddleware": "agentic_memory.middleware",
+    "Layer": "agentic_memory.places",
     "MemoryStore": "agentic_memory.store",
     "Receipt": "agentic_memory.receipt",
     "Snapshot": "agentic_memory.shelf",
@@ -44,6 +46,7 @@ __all__ = [
     "Conflict",
     "Identity",
     "InvalidMemory",
+    "Layer",
     "Match",
     "MemoryFile",
     "MemoryNotFound",

@@ -8,14 +8,18 @@ from agentscope.agent import Agent
 from agentscope.event import ExternalExecutionResultEvent, UserConfirmResultEvent, UserInterruptEvent
 from agentscope.message import Msg
 from agentscope.middleware import MiddlewareBase
-from agentscope.permission import PermissionDecision
+from agentscope.permission import PermissionBehavior, PermissionContext, PermissionDecision
+from agentscope.state import AgentState
 from agentscope.tool import ToolBase
 from opentelemetry import trace
 
 from agentic_memory.backends import ABSENT
+from agentic_memory.borders import find_border
+from agentic_memory.errors import UnsafePath
 from agentic_memory.formatters import drops_hints, expose_hints, has_hint
 from agentic_memory.hints import HintLedger
 from agentic_memory.parameters import MemoryParameters
+from agentic_memory.places import IdentitySource, Layer, Places, layers_of
 from agentic_memory.receipt import Receipt
 from agentic_memory.reply import ReplyMemory
 from agentic_memory.section import render_unavailable, section_of
@@ -23,7 +27,7 @@ from agentic_memory.selection.query import build_query
 from agentic_memory.shelf import INDEX_FILENAME
 from agentic_memory.store import BackendSource, MemoryStore
 from agentic_memory.tools import MemoryAdd, MemoryForget, MemorySearch, MemoryUpdate
-from agentic_memory.tools.memory_tool import ask_a_person, is_unasked
+from agentic_memory.tools.memory_tool import StoreSource, ask_a_person, is_unasked
 from agentic_memory.usage import instructions_for
 
 NextHandler = Callable[..., AsyncGenerator[Any, None]]
@@ -42,6 +46,12 @@ class AgenticMemoryMiddleware(MiddlewareBase):
         parameters: What can be tuned.
         backend: Where the bytes live: a backend of ours or of AgentScope, a workspace, or a callable that gives one.
             The local disk when None.
+        scope: ``user``, ``agent``, ``project`` or ``session``: a memory of its own for each of them, below a directory
+            of ``workdir`` that no other id can name; or a template of that directory, ``tenants/{user_id}``.
+        layers: Several memories that are read together; the first is written to. Takes the place of ``scope``.
+        identity: Who replies are for, or a function that tells it of an agent: from your authentication, never from
+            what was said. The session is the agent's own. Without an id that is needed nothing is read or written:
+            ``MissingIdentity``.
     """
 
     FILENAME_MEMORY_MD: str = INDEX_FILENAME
@@ -54,42 +64,67 @@ class AgenticMemoryMiddleware(MiddlewareBase):
         memory_dir: str = "Memory",
         parameters: MemoryParameters | None = None,
         backend: BackendSource | None = None,
+        scope: str | None = None,
+        layers: Sequence[Layer] = (),
+        identity: IdentitySource | None = None,
     ) -> None:
         self._parameters = parameters or MemoryParameters()
-        self._store = MemoryStore(
-            workdir=workdir,
-            memory_dir=memory_dir,
-            backend=backend,
-            history=self._parameters.history,
-            policy=self._parameters.write_policy,
-        )
+        where: dict[str, Any] = {"workdir": workdir, "memory_dir": memory_dir, "backend": backend}
+        where |= {"history": self._parameters.history, "policy": self._parameters.write_policy}
+        chosen = layers_of(scope, layers)
+        if identity is not None and not chosen:
+            raise UnsafePath("identity is given, but everybody would share one memory: give scope='user' or layers too")
+        self._places = Places(chosen, identity=identity, **where) if chosen else None
+        self._shared = None if self._places else MemoryStore(**where)
         # The replies under way, by agent: weak, so that an agent dropped in mid-reply takes its entry along.
         self._replies: WeakKeyDictionary[Agent, list[ReplyMemory]] = WeakKeyDictionary()
+        self._stores: WeakKeyDictionary[Agent, MemoryStore] = WeakKeyDictionary()  # of each agent's last reply
 
     @property
     def store(self) -> MemoryStore:
-        """The memory itself, for programs."""
-        return self._store
+        """The memory itself, for programs. Where whose it is depends on the agent, ``MissingIdentity``: ``store_of``."""
+        return self._shared or self._store_for(None, None)
+
+    def store_of(self, who: Agent | AgentState | PermissionContext) -> MemoryStore:
+        """Return the memory of an agent, or of the agent with that state: that of its running reply, if there is one.
+
+        Raises:
+            MissingIdentity: it cannot be told whose it is. Without a running reply it takes the agent where ``identity`` is
+                a function.
+        """
+        if self._shared is not None:
+            return self._shared
+        for agent in self._replies:
+            known_by = (agent, agent.state, agent.state.permission_context)
+            if any(who is each for each in known_by) and self._reply_of(agent):
+                return self._stores[agent]
+        if isinstance(who, AgentState | PermissionContext):
+            return self._store_for(None, who if isinstance(who, AgentState) else None)
+        return self._store_for(who, who.state)
 
     def receipt(self, agent: Agent) -> Receipt | None:
         """Return what memory did in the agent's last reply, or did so far in the running one; None before the first."""
         running = self._reply_of(agent)
         if running is not None:
             return running.receipt
-        data = HintLedger(agent.state, self._store.named_root).peek("receipt")
+        store = self._stores.get(agent) or self.store_of(agent)
+        data = HintLedger(agent.state, store.named_root).peek("receipt")
         return Receipt.from_dict(data) if isinstance(data, dict) else None
 
     async def list_tools(self) -> list[ToolBase]:
         """Return the memory tools for the agent's toolkit, ``MemorySearch`` first; none in ``static_control`` mode."""
         if self._parameters.mode == "static_control":
             return []
-        store, permission = self._store, self._parameters.write_permission
+        # Whose memory it is may take the agent to tell; then the tools ask when they are called.
+        store: StoreSource = self.store_of if self._places is not None else self.store
+        permission = self._parameters.write_permission
         writers = (MemoryAdd, MemoryUpdate, MemoryForget)
         return [MemorySearch(store), *(writer(store, permission=permission) for writer in writers)]
 
     async def aclose(self) -> None:
         """Release what the middleware holds."""
-        await self._store.aclose()
+        for store in self._places.stores() if self._places else [self.store]:
+            await store.aclose()
 
     # ------------------------------------------------------------------ hooks
 
@@ -152,11 +187,21 @@ class AgenticMemoryMiddleware(MiddlewareBase):
 
     async def on_check_permission(
         self,
-        agent: Agent,  # noqa: ARG002 - AgentScope's signature
+        agent: Agent,
         input_kwargs: dict[str, Any],
         next_handler: Callable[..., Awaitable[PermissionDecision]],
     ) -> PermissionDecision:
-        """Ask a person where a memory tool wants one asked and the permission mode would not."""
+        """Keep file tools to the reply's own memory, and ask a person where a memory tool wants one asked."""
+        if self._places is not None and agent is not None:
+            tool, tool_input = input_kwargs["tool"], input_kwargs["tool_input"]
+            reason = await find_border(
+                tool_input,
+                store=self.store_of(agent),
+                templates=self._places.templates,
+                read_only=await tool.check_read_only(tool_input),
+            )
+            if reason is not None:
+                return PermissionDecision(PermissionBehavior.DENY, reason, reason)
         decision = await next_handler(**input_kwargs)
         return ask_a_person(input_kwargs["tool"]) if is_unasked(decision) else decision
 
@@ -175,7 +220,7 @@ class AgenticMemoryMiddleware(MiddlewareBase):
     ) -> Any:
         """Turn hints into plain text for formatters that would drop them."""
         formatter = getattr(input_kwargs.get("current_model"), "formatter", None)
-        ids = {hint["block"] for hint in HintLedger(agent.state, self._store.named_root).hints()}
+        ids = {hint["block"] for hint in HintLedger(agent.state, self.store_of(agent).named_root).hints()}
         messages: Sequence[Msg] = input_kwargs["messages"]
         if formatter is not None and ids and has_hint(messages, ids) and await drops_hints(formatter):
             input_kwargs = {**input_kwargs, "messages": expose_hints(messages, ids)}
@@ -199,13 +244,18 @@ class AgenticMemoryMiddleware(MiddlewareBase):
                 start -= 1
             new, history = history[start:end], history[:start]
         query = build_query([_text(message) for message in new], [_text(message) for message in history])
+        store = self._stores[agent] = self._shared or self._store_for(agent, agent.state)
         return ReplyMemory(
             agent=agent,
-            store=self._store,
+            store=store,
             parameters=self._parameters,
             query=query,
             resumed=resumed,
         )
+
+    def _store_for(self, agent: Agent | None, state: AgentState | None) -> MemoryStore:
+        assert self._places is not None  # one of the two is there
+        return self._places.store_for(self._places.identify(agent, state=state))
 
     def _reply_of(self, agent: Agent | None) -> ReplyMemory | None:
         running = self._replies.get(agent) if agent is not None else None
@@ -213,7 +263,8 @@ class AgenticMemoryMiddleware(MiddlewareBase):
 
     async def _section_now(self, agent: Agent | None) -> str:
         """Render the section outside a reply: for a caller that only wants to see the prompt."""
-        parameters, store = self._parameters, self._store
+        parameters = self._parameters
+        store = self.store if agent is None else self.store_of(agent)
         instructions = await instructions_for(agent, parameters)
         try:
             snapshot = await store.load()

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import Any, Final
 
 from agentscope.agent import Agent
+from agentscope.state import AgentState
 
 from agentic_memory.errors import MissingIdentity, UnsafePath
 from agentic_memory.layers import LayeredStore
@@ -82,8 +83,8 @@ class Places:
         """Where the memory directory of each layer is below its working directory, the own one first."""
         return [spot.template for spot in self._spots]
 
-    def identify(self, agent: Agent | None) -> Identity:
-        """Return who a reply of ``agent`` is for.
+    def identify(self, agent: Agent | None, *, state: AgentState | None) -> Identity:
+        """Return who a reply of ``agent`` is for; ``state`` says the session.
 
         Raises:
             MissingIdentity: it takes an agent to tell.
@@ -94,8 +95,8 @@ class Places:
             known = self._identity(agent)
         else:
             known = self._identity
-        if known.session_id is None and agent is not None:
-            known = replace(known, session_id=agent.state.session_id)
+        if known.session_id is None and state is not None:
+            known = replace(known, session_id=state.session_id)
         return known
 
     def store_for(self, identity: Identity) -> MemoryStore:

@@ -12,6 +12,7 @@ from agentic_memory.document import Document
 from agentic_memory.lines import one_line
 from agentic_memory.selection.lexical import stands_out
 from agentic_memory.shelf import Snapshot
+from agentic_memory.store import MemoryStore
 from agentic_memory.tools.answers import Refusal, answer, answers_errors
 from agentic_memory.tools.inputs import check_text
 from agentic_memory.tools.memory_tool import MemoryTool
@@ -60,8 +61,9 @@ class MemoryAdd(MemoryTool):
         facts = _facts_of([content] if isinstance(content, str) else content)
         for text in (*facts, name, description, type):
             check_text(text, "an argument")
-        snapshot = await self._store.load()
-        near = await self._near(snapshot, facts)
+        store = self._store_of(_agent_state)
+        snapshot = await store.load()
+        near = await _near(store, snapshot, facts)
         twins = {fact: twin for fact in facts if (twin := find_twin(fact, near))}
         new = [fact for fact in facts if fact not in twins]
         if not new:
@@ -81,7 +83,7 @@ class MemoryAdd(MemoryTool):
         while True:
             title = one_line(name) or title_of(new[0])
             try:
-                file = await self._store.add(
+                file = await store.add(
                     name=title,
                     description=one_line(description) or _shorten(new[0], MAX_DESCRIPTION_CHARACTERS),
                     type=one_line(type) or ("user" if _ABOUT_THE_USER.search(new[0]) else "reference"),
@@ -94,23 +96,27 @@ class MemoryAdd(MemoryTool):
                 if not new:
                     return answer(f"Nothing was added. {_tell(twins)}", filename=None, known=[*twins])
         if _agent_state is not None:
-            note_read(_agent_state, f"{snapshot.root}/{file.filename}", file.version)
+            note_read(_agent_state, snapshot.path_of(file.filename), file.version)
         told = f"Added {file.filename} ({title}) and its line in MEMORY.md."
         if twins:
             told += f" {_tell(twins)}"
-        elif related := await self._related(snapshot, new[0]):
+        elif related := await _related(store, snapshot, new[0]):
             told += f" {related} may be about the same subject: if so, use MemoryUpdate there and forget this one."
         return answer(told, filename=file.filename, known=[*twins])
 
-    async def _near(self, snapshot: Snapshot, facts: Sequence[str]) -> Mapping[str, tuple[FileRecord, Document]]:
-        names: dict[str, None] = {}
-        for fact in facts:
-            names.update(dict.fromkeys(hit.filename for hit in await self._store.rank(snapshot, fact, limit=SHORTLIST)))
-        return {name: snapshot.documents[name] for name in names}
 
-    async def _related(self, snapshot: Snapshot, fact: str) -> str | None:
-        hits = await self._store.rank(snapshot, fact, limit=2)
-        return hits[0].filename if stands_out(hits) else None
+async def _near(
+    store: MemoryStore, snapshot: Snapshot, facts: Sequence[str]
+) -> Mapping[str, tuple[FileRecord, Document]]:
+    names: dict[str, None] = {}
+    for fact in facts:
+        names.update(dict.fromkeys(hit.filename for hit in await store.rank(snapshot, fact, limit=SHORTLIST)))
+    return {name: snapshot.documents[name] for name in names}
+
+
+async def _related(store: MemoryStore, snapshot: Snapshot, fact: str) -> str | None:
+    hits = await store.rank(snapshot, fact, limit=2)
+    return hits[0].filename if stands_out(hits) else None
 
 
 def _facts_of(content: Sequence[str]) -> list[str]:

@@ -22,11 +22,12 @@ class MemoryForget(MemoryTool):
     @answers_errors
     async def call(self, filename: str = "", _agent_state: AgentState | None = None) -> ToolChunk:
         """Forget it, in three round trips."""
-        snapshot = await self._store.load()
+        store = self._store_of(_agent_state)
+        snapshot = await store.load()
         found = find_filename(snapshot, filename)
-        trashed = await self._store.forget(found)
+        trashed = await store.forget(found)
         if _agent_state is not None:
-            path = f"{snapshot.root}/{found}"
+            path = snapshot.path_of(found)
             forget_read(_agent_state, path)
             drop_cache(_agent_state, path)
         return answer(f"Forgot {found}. A person can bring it back from {trashed}.", filename=found, trashed=trashed)

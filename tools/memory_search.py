@@ -12,12 +12,10 @@ from agentic_memory.excerpt import cut_around
 from agentic_memory.fence import as_attribute, fence_id, printable
 from agentic_memory.prompts import load_prompt
 from agentic_memory.selection.lexical import Hit
-from agentic_memory.selection.relations import successor_of
 from agentic_memory.shelf import Snapshot
-from agentic_memory.store import MemoryStore
 from agentic_memory.tokens import BYTES_PER_TOKEN, count_bytes, estimate_tokens
 from agentic_memory.tools.answers import Refusal, answer, answers_errors
-from agentic_memory.tools.memory_tool import MemoryTool
+from agentic_memory.tools.memory_tool import MemoryTool, StoreSource
 from agentic_memory.tools.reads import note_read
 
 MAX_KEYWORDS: Final = 10
@@ -53,7 +51,7 @@ class MemorySearch(MemoryTool):
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: StoreSource,
         *,
         max_tokens: int = 2_400,
         max_bytes: int = 12_288,
@@ -82,8 +80,9 @@ class MemorySearch(MemoryTool):
         if len(asked) > MAX_KEYWORDS + 1:
             raise Refusal(f"{len(asked)} keywords are too many: give the {MAX_KEYWORDS} that matter most")
         most = min(max(self._limit if limit is None else limit, 1), MAX_LIMIT)
-        snapshot = await self._store.load()
-        ranked = [await self._store.rank(snapshot, text, limit=most) for text in asked]
+        store = self._store_of(_agent_state)
+        snapshot = await store.load()
+        ranked = [await store.rank(snapshot, text, limit=most) for text in asked]
         named = ", ".join(f'"{as_attribute(text)}"' for text in asked)
         found = _merge(snapshot, ranked)
         if not found:
@@ -108,7 +107,7 @@ class MemorySearch(MemoryTool):
             if whole and state is not None:
                 record, document = snapshot.documents[filename]
                 data = document.encode(document.text)
-                note_read(state, f"{snapshot.root}/{filename}", remember_base(data, version=record.version))
+                note_read(state, snapshot.path_of(filename), remember_base(data, version=record.version))
         if left := [name for name in found if name not in shown]:
             names = ", ".join(map(as_attribute, left))
             note = load_prompt("search_more")
@@ -123,7 +122,7 @@ def _merge(snapshot: Snapshot, ranked: Sequence[Sequence[Hit]]) -> dict[str, int
     lines: dict[str, int] = {}
     for hits in ranked:
         for place, hit in enumerate(hits):
-            filename = successor_of(snapshot.documents, hit.filename)
+            filename = snapshot.successor_of(hit.filename)
             scores[filename] += 1 / (FUSION_RANK + place)
             lines.setdefault(filename, hit.line if filename == hit.filename else 1)
     best = sorted(scores, key=lambda name: -scores[name])
@@ -134,12 +133,13 @@ def _excerpt(snapshot: Snapshot, filename: str, line: int, max_tokens: int) -> t
     """Return a file in its fence, whole or around ``line``, and whether it is whole."""
     document = snapshot.documents[filename][1]
     text = printable(document.text).rstrip("\n")
-    attributes: dict[str, Any] = {"type": document.type} if document.type else {}
+    told = {"scope": snapshot.scope_of(filename), "type": document.type}
+    attributes: dict[str, Any] = {key: value for key, value in told.items() if value}
     whole = estimate_tokens(text) <= max_tokens
     if not whole:
         pieces = cut_around(text, max_tokens=max_tokens, focus=line, header_end=document.body_line - 1)
         attributes["lines"] = ", ".join(f"{first}-{first + piece.count(chr(10))}" for first, piece in pieces)
         text = "\n[…]\n".join(piece for _, piece in pieces)
     written = "".join(f' {key}="{as_attribute(value)}"' for key, value in attributes.items())
-    path = as_attribute(f"{snapshot.root}/{filename}")
+    path = as_attribute(snapshot.path_of(filename))
     return load_prompt("hint_file").format(id=fence_id(text), file=path, attributes=written, text=text), whole

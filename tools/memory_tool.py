@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+from collections.abc import Callable
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, ClassVar, Final, Literal
@@ -13,12 +14,17 @@ from agentscope.permission import (
     PermissionMode,
     PermissionRule,
 )
+from agentscope.state import AgentState
 from agentscope.tool import ToolBase, ToolMiddlewareBase
 
+from agentic_memory.errors import MissingIdentity
 from agentic_memory.prompts import load_prompt
 from agentic_memory.shelf import Snapshot
 from agentic_memory.store import MemoryStore
 from agentic_memory.tools.answers import Refusal
+
+StoreSource = MemoryStore | Callable[[AgentState | PermissionContext], MemoryStore]
+"""The memory, or a function of the host program that tells it for the agent with that state."""
 
 WritePermission = Literal["inherit", "ask", "allow", "deny"]
 """Who lets a memory tool write: AgentScope's rules as for ``Write``, a person each time, everybody, nobody."""
@@ -30,7 +36,7 @@ _ARGUMENT = re.compile(r"^## (\w+)\n", re.MULTILINE)
 
 
 class MemoryTool(ToolBase):
-    """A tool on one memory. Whose memory it is comes from the store alone; no argument of a model can change it."""
+    """A tool on memory. Whose memory it is comes from ``store`` alone; no argument of a model can change it."""
 
     prompt: ClassVar[str]
     """The file in ``prompts/`` that describes the tool and, under a heading each, its arguments."""
@@ -43,13 +49,13 @@ class MemoryTool(ToolBase):
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: StoreSource,
         *,
         permission: WritePermission = "ask",
         middlewares: list[ToolMiddlewareBase] | None = None,
     ) -> None:
         super().__init__(middlewares)
-        self._store = store
+        self._source = store
         self._permission = permission
         self.description, described = _words(self.prompt)
         self.input_schema = {
@@ -57,6 +63,14 @@ class MemoryTool(ToolBase):
             "properties": {name: {**schema, "description": described[name]} for name, schema in self.arguments.items()},
             "required": [*self.required],
         }
+
+    def _store_of(self, who: AgentState | PermissionContext | None) -> MemoryStore:
+        """Return the memory that a call is about."""
+        if isinstance(self._source, MemoryStore):
+            return self._source
+        if who is None:
+            raise MissingIdentity(f"{self.name} has to be called by an agent here, which says whose memory it is")
+        return self._source(who)
 
     async def check_permissions(self, tool_input: dict[str, Any], context: PermissionContext) -> PermissionDecision:  # noqa: ARG002 - AgentScope's signature
         """Decide by ``permission``; a question is one that no allow rule and no permission mode answers."""
@@ -75,7 +89,7 @@ class MemoryTool(ToolBase):
 
     async def _as_for_write(self, context: PermissionContext) -> PermissionDecision:
         unattended = context.mode in {PermissionMode.ACCEPT_EDITS, PermissionMode.DONT_ASK}
-        if unattended and self._path_in_allowed_working_path(await self._store.root(), context):
+        if unattended and self._path_in_allowed_working_path(await self._store_of(context).root(), context):
             return PermissionDecision(PermissionBehavior.ALLOW, "the memory directory is a working directory")
         return PermissionDecision(PermissionBehavior.PASSTHROUGH, "")
 
@@ -102,7 +116,9 @@ def find_filename(snapshot: Snapshot, filename: str) -> str:
     Raises:
         Refusal: there is none; the message names those that come near.
     """
-    name = posixpath.normpath(filename.strip()).removeprefix(f"{snapshot.root}/") if filename.strip() else ""
+    name = posixpath.normpath(filename.strip()) if filename.strip() else ""
+    if name.startswith("/"):
+        name = next((known for known in snapshot.documents if snapshot.path_of(known) == name), name)
     for candidate in (name, f"{name}.md"):
         if candidate in snapshot.documents:
             return candidate

@@ -54,15 +54,16 @@ class MemoryUpdate(MemoryTool):
         for text in (content or "", *given.values()):
             check_text(text, "an argument")
         conflict: Conflict | None = None
+        store = self._store_of(_agent_state)
         for _ in range(MAX_ATTEMPTS):
-            snapshot = await self._store.load()
+            snapshot = await store.load()
             found = find_filename(snapshot, filename)
-            path = f"{snapshot.root}/{found}"
+            path = snapshot.path_of(found)
             seen = None if _agent_state is None else known_version(_agent_state, path)
             record, document = snapshot.documents[found]
             body, expected = _new_body(snapshot, found, content, replaces, seen=seen, asks=_agent_state is not None)
             try:
-                file = await self._store.update(
+                file = await store.update(
                     found,
                     name=given.get("name"),
                     description=given.get("description"),
