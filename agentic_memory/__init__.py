@@ -18,7 +18,7 @@ from agentic_memory.errors import (
     WriteRefused,
 )
 from agentic_memory.scopes import Identity
-from agentic_memory.values import Match, MemoryFile, Problem
+from agentic_memory.values import Match, MemoryFile, Problem, Repair
 
 if TYPE_CHECKING:
     from agentic_memory.guards import WritePolicy
@@ -54,6 +54,7 @@ __all__ = [
     "MissingIdentity",
     "Problem",
     "Receipt",
+    "Repair",
     "Snapshot",
     "UnsafePath",
     "Version",

@@ -57,7 +57,7 @@ from agentic_memory.dates import absolute, find_relative_dates, read_date
 from agentic_memory.descriptions import names_only_a_topic
 from agentic_memory.document import Document
 from agentic_memory.duplicates import find_duplicates
-from agentic_memory.index import INDEX_FILENAME, MAX_LINE_CHARS, Index, fit_index
+from agentic_memory.index import INDEX_FILENAME, MAX_LINE_CHARS, Index, IndexEntry, fit_index
 from agentic_memory.lines import count_breaks, split_lines, strip_ending
 from agentic_memory.problems import make_problem
 from agentic_memory.prose import blank_code
@@ -147,8 +147,7 @@ def check_memory(
         found += _check_dates(path, document, written.get(path), today)
     found += _check_duplicates(documents)
     if index is not None:
-        found += index.problems
-        found += _check_index(index, documents, other_paths, max_index_tokens)
+        found += check_index(index, documents, other_paths, max_index_tokens)
     elif documents:
         found.append(make_problem("index-missing", INDEX_FILENAME))
     return sorted(found, key=lambda problem: (problem.file, problem.line or 0, problem.code))
@@ -235,6 +234,21 @@ def _fold(name: str) -> str:
     return _WORD_BREAKS.sub(" ", unicodedata.normalize("NFC", name).casefold()).strip()
 
 
+class NearNames:
+    """The memories that somebody may have meant by a file name that is none."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._paths: dict[str, list[str]] = {}
+        self._names: dict[str, list[str]] = {}
+        for path in paths:
+            self._paths.setdefault(_fold(path), []).append(path)
+            self._names.setdefault(_fold(path.rpartition("/")[2]), []).append(path)
+
+    def find(self, filename: str) -> list[str]:
+        """Return those that differ in case, blanks and hyphens only; else those of that name in another folder."""
+        return self._paths.get(_fold(filename)) or self._names.get(_fold(filename.rpartition("/")[2])) or []
+
+
 def _check_wikilinks(path: str, document: Document, targets: Collection[str]) -> Iterator[Problem]:
     text = blank_code(document.body)
     for link, line in _number(_WIKILINK.finditer(text), text, document.body_line):
@@ -244,19 +258,32 @@ def _check_wikilinks(path: str, document: Document, targets: Collection[str]) ->
             yield make_problem("dangling-wikilink", path, line, target=target)
 
 
-def _check_index(
+def entries_without_file(
+    index: Index, documents: Mapping[str, Document], other_paths: Collection[str]
+) -> dict[str, IndexEntry]:
+    """Return the files that the index names and that are not there, each with its first entry."""
+    here = {unicodedata.normalize("NFC", path) for path in (*documents, *other_paths)}
+    absent: dict[str, IndexEntry] = {}
+    for entry in index.entries:
+        if unicodedata.normalize("NFC", entry.filename) not in here:
+            absent.setdefault(entry.filename, entry)
+    return absent
+
+
+def check_index(
     index: Index, documents: Mapping[str, Document], other_paths: Collection[str], max_tokens: int
 ) -> Iterator[Problem]:
+    """Yield the problems of the index, and the memories that it does not name."""
+    yield from index.problems
     yield from _check_conflict(INDEX_FILENAME, index.text)
-    here = {unicodedata.normalize("NFC", path) for path in (*documents, *other_paths)}
-    folded = {_fold(path): path for path in documents}
-    by_name = {_fold(path.rpartition("/")[2]): path for path in documents}
+    near = NearNames(documents)
     lines = split_lines(index.text)
+    absent = entries_without_file(index, documents, other_paths)
     for entry in index.entries:
-        if unicodedata.normalize("NFC", entry.filename) in here:
+        if entry.filename not in absent:
             continue
-        near = folded.get(_fold(entry.filename)) or by_name.get(_fold(entry.filename.rpartition("/")[2]))
-        advice = f"write {near} instead" if near else "remove the line, or bring the file back"
+        meant = near.find(entry.filename)
+        advice = f"write {meant[0]} instead" if meant else "remove the line, or bring the file back"
         yield make_problem("entry-without-file", INDEX_FILENAME, entry.line, filename=entry.filename, advice=advice)
     for number in sorted({entry.line for entry in index.entries}):
         length = len(strip_ending(lines[number - 1]))

@@ -18,7 +18,7 @@ from agentic_memory.problems import make_problem
 from agentic_memory.rendering import FIELD_ORDER, memory_filename, render_document, write_field, write_value
 from agentic_memory.values import Problem
 
-__all__ = ["Document", "edit_body", "edit_field", "memory_filename", "parse_document", "render_document"]
+__all__ = ["Document", "edit_body", "edit_field", "memory_filename", "parse_document", "render_document", "write_over"]
 
 _MAX_NOTES: Final = 20  # a header of a million odd lines has one remedy
 _BOM: Final = "\ufeff"
@@ -413,7 +413,7 @@ def _edits(document: Document, key: str, value: str) -> Iterator[str]:
     if any(found.style == "collection" for found in spots):
         raise InvalidMemory(f"{key!r} is a list or a mapping here: change it in an editor")
     for spot in reversed(spots):
-        yield from _replace(text, start, spot, value)
+        yield from write_over(text, start, spot, value)
     if len(spots) > 1:
         # One of several lines may not be enough: a blank one lets the next be read.
         yield from _replace_all(text, start, spots, value)
@@ -426,7 +426,8 @@ def _edits(document: Document, key: str, value: str) -> Iterator[str]:
                 yield f"{text[:at]}{glue}{indent}{line}{ending}{text[at:]}"
 
 
-def _replace(text: str, offset: int, spot: Field, value: str) -> Iterator[str]:
+def write_over(text: str, offset: int, spot: Field, value: str) -> Iterator[str]:
+    """Yield ``text`` with another value for a field of the block at ``offset``, the nicest way to write it first."""
     start, end = offset + spot.start, offset + spot.end
     for written in write_value(value, spot.style):
         before = text[:start]
@@ -442,7 +443,7 @@ def _replace(text: str, offset: int, spot: Field, value: str) -> Iterator[str]:
 
 def _replace_all(text: str, offset: int, spots: list[Field], value: str) -> Iterator[str]:
     for spot in sorted(spots, key=lambda found: found.start, reverse=True):
-        text = next(_replace(text, offset, spot, value))
+        text = next(write_over(text, offset, spot, value))
     yield text
 
 

@@ -6,7 +6,7 @@ on a line, bare file names, ``[[wiki links]]`` and table rows. Headings, free te
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -299,20 +299,27 @@ def _shorten(text: str, room: int) -> str:
 
 def add_entry(text: str, *, title: str, filename: str, hook: str) -> str:
     """Return the index with one more entry, behind the last one; unchanged when the file is listed already."""
+    return add_entries(text, {filename: render_entry(title=title, filename=filename, hook=hook)})
+
+
+def add_entries(text: str, entries: Mapping[str, str]) -> str:
+    """Return the index with more entries, file name to rendered line; those of files listed already are left out."""
     last = 0
+    listed: set[str] = set()
     for number, _, spots in _scan(text):
-        if any(_normal(spot.entry.filename) == _normal(filename) for spot in spots):
-            return text
-        if spots:
-            last = number
-    lines = split_lines(text)
-    entry = render_entry(title=title, filename=filename, hook=hook)
-    added = _insert_item(lines, _end_of_item(lines, last) if last else len(lines), entry, dominant_ending(text))
-    if last or parse_index(added).find(filename) is not None:
+        listed.update(_normal(spot.entry.filename) for spot in spots)
+        last = number if spots else last
+    new = {filename: entry for filename, entry in entries.items() if _normal(filename) not in listed}
+    if not new:
+        return text
+    lines, ending = split_lines(text), dominant_ending(text)
+    item = ending.join(new.values())
+    added = _insert_item(lines, _end_of_item(lines, last) if last else len(lines), item, ending)
+    if last or parse_index(added).find(next(iter(new))) is not None:
         return added
     # The text ends in a fence or a comment that nothing closes: the entry must stand above it.
     shown = [number for number, _, hidden in _scan_lines(text) if not hidden]
-    return _insert_item(lines, shown[-1] if shown else 0, entry, dominant_ending(text))
+    return _insert_item(lines, shown[-1] if shown else 0, item, ending)
 
 
 def _insert_item(lines: list[str], at: int, entry: str, ending: str) -> str:
@@ -381,16 +388,57 @@ def _change_spot(line: str, spot: _Spot, title: str | None, hook: str | None, ne
 
 def drop_entry(text: str, filename: str) -> str:
     """Return the index without the entries of ``filename``; other links on the same line stay."""
+    return drop_entries(text, {filename})
+
+
+def drop_entries(text: str, filenames: Collection[str]) -> str:
+    """Return the index without the entries of those files; other links on the same lines stay."""
+    unwanted = {_normal(filename) for filename in filenames}
     lines: list[str] = []
     for _, line, spots in _scan(text):
-        gone = [spot for spot in spots if _normal(spot.entry.filename) == _normal(filename)]
+        gone = [spot for spot in spots if _normal(spot.entry.filename) in unwanted]
         if not gone:
             lines.append(line)
         elif len(gone) < len(spots):
             lines.append(_drop_spots(line, spots, gone))
-        elif lines and strip_ending(line) == line:
-            lines[-1] = strip_ending(lines[-1])
+        else:
+            _leave_out(line, lines)
     return "".join(lines)
+
+
+def drop_repeats(text: str) -> str:
+    """Return the index without the lines that say nothing new: one entry, listed before with that title and hook.
+
+    A line that indented text hangs on stays.
+    """
+    first: dict[str, IndexEntry] = {}
+    lines: list[str] = []
+    scanned = list(_scan(text))
+    following = [*(line for _, line, _ in scanned), ""][1:]
+    for (_, line, spots), below in zip(scanned, following, strict=True):
+        hangs = below[:1] in {" ", "\t"} and below.strip()
+        earlier = first.get(_normal(spots[0].entry.filename)) if len(spots) == 1 else None
+        if earlier is not None and not hangs and _repeats(spots[0], earlier, line):
+            _leave_out(line, lines)
+            continue
+        for spot in spots:
+            first.setdefault(_normal(spot.entry.filename), spot.entry)
+        lines.append(line)
+    return "".join(lines)
+
+
+def _repeats(spot: _Spot, earlier: IndexEntry, line: str) -> bool:
+    entry = spot.entry
+    bullet = _BULLET.match(line)
+    begins = bullet is not None and bullet.end() == spot.start
+    ends = not line[spot.hook[1] :].strip()
+    return begins and ends and entry.title == earlier.title and entry.hook in {"", earlier.hook}
+
+
+def _leave_out(line: str, lines: list[str]) -> None:
+    """Take care that the text still ends as it did when ``line``, which does not follow ``lines``, was its last."""
+    if lines and strip_ending(line) == line:
+        lines[-1] = strip_ending(lines[-1])
 
 
 def _drop_spots(line: str, spots: list[_Spot], gone: list[_Spot]) -> str:

@@ -1,19 +1,19 @@
 """``MemoryStore``: the whole memory as an async API. Everything above talks to memory only through it.
 
 Its parts stand on each other: ``store_base`` knows the place, ``store_reading`` what is there, ``store_past`` what was,
-``store_writing`` changes it, ``store_undoing`` goes back.
+``store_writing`` changes it, ``store_undoing`` goes back, ``store_mending`` repairs.
 """
 
 from types import TracebackType
 from typing import Self
 
 from agentic_memory.store_base import BackendSource
-from agentic_memory.store_undoing import StoreUndoing
+from agentic_memory.store_mending import StoreMending
 
 __all__ = ["BackendSource", "MemoryStore"]
 
 
-class MemoryStore(StoreUndoing):
+class MemoryStore(StoreMending):
     """The memory under ``<workdir>/<memory_dir>`` of one backend.
 
     Files stay plain Markdown. A change writes the file and its line in MEMORY.md in one transaction; when somebody else

@@ -4,14 +4,13 @@ import anyio.to_thread
 
 from agentic_memory.backends import ABSENT
 from agentic_memory.bases import remember_base
-from agentic_memory.check import check_memory
 from agentic_memory.document import parse_document
 from agentic_memory.errors import MemoryNotFound
 from agentic_memory.filenames import checked_memory
 from agentic_memory.history import archive
-from agentic_memory.history.past import when_of
+from agentic_memory.repair import check_snapshot
 from agentic_memory.selection.lexical import Hit
-from agentic_memory.shelf import INDEX_FILENAME, Snapshot, as_match, as_memory_file, shelf_for
+from agentic_memory.shelf import Snapshot, as_match, as_memory_file, shelf_for
 from agentic_memory.store_base import StoreBase
 from agentic_memory.values import Match, MemoryFile, Problem
 
@@ -56,18 +55,11 @@ class StoreReading(StoreBase):
     async def check(self) -> list[Problem]:
         """List everything in the memory that a person should look at."""
         snapshot = await self._look()
-        documents = {name: document for name, (_, document) in snapshot.documents.items()}
-        others = {record.path for record in snapshot.tree.files} | {item.path for item in snapshot.tree.obstacles}
-        others -= {INDEX_FILENAME, *documents, *snapshot.unnameable}
-        index = None if snapshot.index_record is ABSENT else snapshot.index
-        written = {name: when_of(record.mtime_ns).date() for name, (record, _) in snapshot.documents.items()}
-        found = await anyio.to_thread.run_sync(
-            lambda: check_memory(documents=documents, index=index, other_paths=others, written=written)
-        )
+        found = await anyio.to_thread.run_sync(check_snapshot, snapshot)
         if self._keeps_history:
             past = (await self._shelf_here()).past
             found += await archive.log_problems(self._backend, root=snapshot.root, past=past)
-        return [*found, *snapshot.place_problems]
+        return found
 
 
 def not_found(filename: str) -> MemoryNotFound:

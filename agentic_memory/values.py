@@ -57,6 +57,35 @@ class Objection:
 
 
 @dataclass(frozen=True, slots=True)
+class Repair:
+    """What ``MemoryStore.repair`` did, or would do.
+
+    Attributes:
+        changes: The files that change, with their new bytes.
+        diff: The whole change as a unified diff.
+        mended: The problems that go away by it.
+        left: Those that need a person.
+        transaction: What ``MemoryStore.undo`` takes; None: nothing was written.
+    """
+
+    changes: Mapping[str, bytes] = field(repr=False)
+    diff: str = field(repr=False)
+    mended: tuple[Problem, ...]
+    left: tuple[Problem, ...]
+    transaction: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON form; of the changes, the names."""
+        return {
+            "transaction": self.transaction,
+            "changes": list(self.changes),
+            "diff": self.diff,
+            "mended": [problem.as_dict() for problem in self.mended],
+            "left": [problem.as_dict() for problem in self.left],
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryFile:
     """One memory.
 
