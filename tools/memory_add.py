@@ -13,19 +13,16 @@ from agentic_memory.lines import one_line
 from agentic_memory.selection.lexical import stands_out
 from agentic_memory.shelf import Snapshot
 from agentic_memory.store import MemoryStore
+from agentic_memory.titles import describe, title_of
 from agentic_memory.tools.answers import Refusal, answer, answers_errors
 from agentic_memory.tools.inputs import check_text
 from agentic_memory.tools.memory_tool import MemoryTool
 from agentic_memory.tools.reads import note_read
 from agentic_memory.tools.twins import Twin, fact_key, find_twin
 
-MAX_TITLE_WORDS: Final = 7
-MAX_TITLE_CHARACTERS: Final = 48
-MAX_DESCRIPTION_CHARACTERS: Final = 120
 SHORTLIST: Final = 10
 """Files that are searched for a twin of a fact: those that share most words with it."""
 
-_CLAUSE_END: Final = re.compile(r"[.!?;:,](?=\s|$)|[。！？；：，、\n]")
 _ABOUT_THE_USER: Final = re.compile(r"\b(?:user|i|i'm|my|me)\b|用户|我", re.IGNORECASE)
 
 
@@ -85,7 +82,7 @@ class MemoryAdd(MemoryTool):
             try:
                 file = await store.add(
                     name=title,
-                    description=one_line(description) or _shorten(new[0], MAX_DESCRIPTION_CHARACTERS),
+                    description=one_line(description) or describe(new[0]),
                     type=one_line(type) or ("user" if _ABOUT_THE_USER.search(new[0]) else "reference"),
                     content=_list_of(new),
                     check=check,
@@ -136,22 +133,6 @@ def _facts_of(content: Sequence[str]) -> list[str]:
 
 def _list_of(facts: Sequence[str]) -> str:
     return facts[0] if len(facts) == 1 else "\n".join("- " + fact.replace("\n", "\n  ") for fact in facts)
-
-
-def title_of(fact: str) -> str:
-    """Return a title for a memory that was given none: the first words of its first clause."""
-    text = one_line(fact.lstrip("#-*> \t"))
-    clause = _CLAUSE_END.split(text)[0].strip() or text
-    title = _shorten(" ".join(clause.split()[:MAX_TITLE_WORDS]), MAX_TITLE_CHARACTERS)
-    return title[:1].upper() + title[1:]
-
-
-def _shorten(text: str, room: int) -> str:
-    text = one_line(text)
-    if len(text) <= room:
-        return text
-    cut = text[: room - 1]
-    return f"{cut[: cut.rfind(' ')] if ' ' in cut[room // 2 :] else cut}…"
 
 
 def _tell(twins: Mapping[str, Twin]) -> str:

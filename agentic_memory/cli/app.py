@@ -15,6 +15,7 @@ from agentic_memory.cli.chat import chat
 from agentic_memory.cli.output import print_note
 from agentic_memory.cli.past import restore_memory, show_diff, show_history
 from agentic_memory.cli.reading import check_memory, list_memories, search_memories, show_memory, show_status
+from agentic_memory.cli.transfer import export_memories, import_memories
 from agentic_memory.cli.writing import add_memory, edit_memory, forget_memories
 from agentic_memory.errors import AgenticMemoryError, BackendUnavailable
 
@@ -41,6 +42,8 @@ for name, command in (
     ("diff", show_diff),
     ("restore", restore_memory),
     ("check", check_memory),
+    ("import", import_memories),
+    ("export", export_memories),
     ("status", show_status),
 ):
     app.command(name)(command)

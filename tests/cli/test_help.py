@@ -20,6 +20,8 @@ COMMANDS = (
     "diff",
     "restore",
     "check",
+    "import",
+    "export",
     "status",
 )
 

@@ -22,9 +22,9 @@ from agentscope.state import AgentState
 from agentic_memory import MemoryStore
 from agentic_memory.backends import ABSENT, InMemoryBackend
 from agentic_memory.errors import BackendUnavailable
+from agentic_memory.titles import title_of
 from agentic_memory.tokens import estimate_tokens
 from agentic_memory.tools import MemoryAdd, MemoryForget, MemorySearch, MemoryUpdate, Write
-from agentic_memory.tools.memory_add import title_of
 from agentic_memory.tools.reads import known_version
 from agentic_memory.tools.twins import fact_key
 

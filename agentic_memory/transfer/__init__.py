@@ -1,0 +1,1 @@
+"""Memories of other programs in, and this one's out."""
