@@ -73,7 +73,9 @@ def import_memories(
 
 
 def _show(report: "ImportReport", form: str) -> None:
-    rows = [(_MARKS[one.status], one.status, one.filename or "-", one.reason or one.title) for one in report.arrivals]
+    rows: list[tuple[str, str, str, str]] = [
+        (_MARKS[one.status], one.status, one.filename or "-", one.reason or one.title) for one in report.arrivals
+    ]
     rows += [
         ("!" if problem.severity == "error" else " ", "left out", problem.file, problem.message)
         for problem in report.problems

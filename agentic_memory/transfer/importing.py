@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Literal
 
 import anyio.to_thread
@@ -106,10 +107,11 @@ def plan_import(
     """
     keys = {document.fields.get(KEY_FIELD): name for name, (_, document) in snapshot.documents.items()}
     texts = {_plain(document.body): name for name, (_, document) in snapshot.documents.items()}
-    taken: set[str] = set()
+    there = [record.path for record in snapshot.tree.files] + [obstacle.path for obstacle in snapshot.tree.obstacles]
+    taken = {name.casefold() for name in there}
     arrivals = []
     for item in items:
-        arrival = _arrive(snapshot, item, keys, texts, taken, (refused or {}).get(item.key, ""))
+        arrival = _arrive(item, keys, texts, taken, (refused or {}).get(item.key, ""))
         arrivals.append(arrival)
         if arrival.status == "new":
             taken.add(arrival.filename.casefold())
@@ -133,13 +135,13 @@ async def import_items(store: MemoryStore, parsed: Parsed, *, apply: bool, why: 
     refused: dict[str, str] = {}
     for _ in range(MAX_ATTEMPTS + len(parsed.items)):
         snapshot = await store.load()
-        arrivals = await anyio.to_thread.run_sync(lambda now=snapshot: plan_import(now, parsed.items, refused=refused))
+        arrivals = await anyio.to_thread.run_sync(partial(plan_import, snapshot, parsed.items, refused=refused))
         operations = [arrival.operation for arrival in arrivals if arrival.operation is not None]
         if not apply or not operations:
             return ImportReport(arrivals, parsed.problems, apply)
 
         def check(current: Snapshot, planned: Snapshot = snapshot) -> None:
-            if current is not planned:
+            if current is not planned and _versions(current) != _versions(planned):
                 raise _Stale
 
         try:
@@ -157,12 +159,15 @@ async def import_items(store: MemoryStore, parsed: Parsed, *, apply: bool, why: 
     raise BackendUnavailable(f"{store.named_root}: others kept changing it, so nothing was imported; try again")
 
 
+def _versions(snapshot: Snapshot) -> dict[str, str]:
+    return {record.path: record.version for record in snapshot.tree.files}
+
+
 def _is(arrival: Arrival, filename: str) -> bool:
     return arrival.operation is not None and arrival.filename == filename
 
 
 def _arrive(
-    snapshot: Snapshot,
     item: Item,
     keys: Mapping[str | None, str],
     texts: Mapping[str, str],
@@ -180,7 +185,9 @@ def _arrive(
         return Arrival("refused", "", title, "it has no text")
     if text in texts:
         return Arrival("same text", texts[text], title)
-    filename = _free(snapshot, item.filename or memory_filename(title), taken)
+    filename = item.filename or memory_filename(title)
+    if filename.casefold() in taken:
+        filename = free_filename(filename, taken)
     fields = {
         name: value
         for name, value in item.fields.items()
@@ -205,14 +212,6 @@ def _arrive(
     except ValueError as error:  # InvalidMemory, or half a character
         return Arrival("refused", "", title, str(error))
     return Arrival("new", filename, title, operation=operation)
-
-
-def _free(snapshot: Snapshot, filename: str, taken: set[str]) -> str:
-    wanted, number = free_filename(snapshot, filename), 2
-    while wanted.casefold() in taken:
-        wanted = free_filename(snapshot, f"{filename.removesuffix('.md')}_{number}.md")
-        number += 1
-    return wanted
 
 
 def _plain(text: str) -> str:

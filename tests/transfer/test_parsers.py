@@ -31,7 +31,11 @@ MEM0 = {
         {"id": "8a2", "memory": "用户住在杭州", "user_id": "alice", "score": 0.3},
     ]
 }
-BIO = {"author": {"role": "assistant"}, "recipient": "bio", "content": {"content_type": "text", "parts": ["Has a dog."]}}
+BIO = {
+    "author": {"role": "assistant"},
+    "recipient": "bio",
+    "content": {"content_type": "text", "parts": ["Has a dog."]},
+}
 CHATGPT = [
     {
         "title": "chat",
@@ -78,7 +82,13 @@ SOURCES = {
     },
     "agentic-memory": {
         "m.json": as_json(
-            {"format": "agentic-memory", "version": 1, "memories": [{"filename": "a.md", "name": "A", "content": "x\n", "fields": {"name": "A", "mood": "calm"}}]}
+            {
+                "format": "agentic-memory",
+                "version": 1,
+                "memories": [
+                    {"filename": "a.md", "name": "A", "content": "x\n", "fields": {"name": "A", "mood": "calm"}}
+                ],
+            }
         )
     },
 }
