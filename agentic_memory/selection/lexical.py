@@ -5,7 +5,6 @@ store of five files is most words, and cannot say which share of a query a file 
 tantivy is a binary dependency. The numbers stand in docs/recall.md.
 """
 
-import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from agentic_memory.selection.passages import count_lines, find_headings, split_parts, split_passages, widen_passage
-from agentic_memory.selection.postings import Segment, SegmentWriter, merge_segments
+from agentic_memory.selection.indexing import SegmentWriter
+from agentic_memory.selection.passages import count_lines, widen_passage
+from agentic_memory.selection.postings import Segment, merge_segments
 from agentic_memory.selection.scoring import (
     Candidate,
     Collection,
@@ -36,9 +36,6 @@ from agentic_memory.selection.words import is_unspaced, query_terms
 if TYPE_CHECKING:
     from agentic_memory.document import Document
 
-NAME_WEIGHT: Final = 3
-DESCRIPTION_WEIGHT: Final = 2
-HEADING_WEIGHT: Final = 2
 GUESS_WEIGHT: Final = 0.6
 """What a match counts that was only found by forgiving a typo, or by one character of a pair."""
 MAX_QUERY_TERMS: Final = 64
@@ -142,23 +139,9 @@ class LexicalIndex:
         ]
 
     def _index(self, files: Sequence[tuple[str, "Document"]]) -> Segment:
-        writer = SegmentWriter()
-        add = self._vocabulary.add_text
+        writer = SegmentWriter(self._vocabulary)
         for filename, document in files:
-            stem, _ = posixpath.splitext(filename)
-            name, description, rest = add(document.name), add(document.description), add(f"{document.type} {stem}")
-            header = name * NAME_WEIGHT + description * DESCRIPTION_WEIGHT + rest
-            body = document.body
-            headings = find_headings(body)
-            for part in split_parts(body, headings):
-                titles = [*part.path, *(item.title for item in headings if part.start <= item.start < part.end)]
-                terms = header + add("\n".join(titles)) * (HEADING_WEIGHT - 1) if titles else header[:]
-                for start, end in split_passages(body, part, headings):
-                    own = add(body[start:end])
-                    terms += own
-                    writer.add_passage(header + own, start=start, end=end)
-                writer.finish_part(terms)
-            writer.finish_file(filename, document)
+            writer.add(filename, document)
         return writer.build()
 
     def _match(self, query: str, level: Level) -> list[Matches]:

@@ -5,7 +5,6 @@ operations per term. Segments never change once built: a search needs no lock, a
 instead of touching a large one.
 """
 
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -81,66 +80,18 @@ class Segment:
     passages: Postings
 
 
-class SegmentWriter:
-    """Collects files and turns them into a segment. Passages first, then their part, then the file."""
-
-    def __init__(self) -> None:
-        self._filenames: list[str] = []
-        self._documents: list[Document] = []
-        self._first_part = array("i", [0])
-        self._file_of = array("i")
-        self._first_passage = array("i", [0])
-        self._starts = array("i")
-        self._ends = array("i")
-        self._part_lengths = array("i")
-        self._part_terms = array("i")
-        self._passage_lengths = array("i")
-        self._passage_terms = array("i")
-
-    def add_passage(self, terms: "array[int]", *, start: int, end: int) -> None:
-        """Add one passage of the part that ``finish_part`` closes."""
-        self._starts.append(start)
-        self._ends.append(end)
-        self._passage_lengths.append(len(terms))
-        self._passage_terms.extend(terms)
-
-    def finish_part(self, terms: "array[int]") -> None:
-        """Say what the part has; its passages are those added since the last part."""
-        self._file_of.append(len(self._filenames))
-        self._first_passage.append(len(self._starts))
-        self._part_lengths.append(len(terms))
-        self._part_terms.extend(terms)
-
-    def finish_file(self, filename: str, document: "Document") -> None:
-        """Say whose parts the last ones were."""
-        self._filenames.append(filename)
-        self._documents.append(document)
-        self._first_part.append(len(self._file_of))
-
-    def build(self) -> Segment:
-        """Return the segment."""
-        return Segment(
-            filenames=tuple(self._filenames),
-            documents=tuple(self._documents),
-            first_part=_as_array(self._first_part),
-            file_of=_as_array(self._file_of),
-            first_passage=_as_array(self._first_passage),
-            starts=_as_array(self._starts),
-            ends=_as_array(self._ends),
-            parts=_count(self._part_lengths, self._part_terms),
-            passages=_count(self._passage_lengths, self._passage_terms),
-        )
+def make_keys(terms: Ints, rows: Ints) -> Longs:
+    """Return one number per pair, that sorts by term and then by row."""
+    return (terms.astype(np.int64) << _ROW_BITS) | rows
 
 
-def _as_array(values: "array[int]") -> Ints:
-    return np.array(values, dtype=np.int32)
-
-
-def _count(row_lengths: "array[int]", row_terms: "array[int]") -> Postings:
-    lengths = _as_array(row_lengths)
-    rows = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
-    keys, counts = np.unique((_as_array(row_terms).astype(np.int64) << _ROW_BITS) | rows, return_counts=True)
-    return _group(lengths, keys, np.minimum(counts, MAX_COUNT).astype(np.uint16))
+def count_keys(lengths: Ints, keys: Longs) -> Postings:
+    """Make postings of sorted keys, one per occurrence; ``lengths``: by row, the number of terms."""
+    first = np.ones(len(keys), np.bool_)
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    at = np.flatnonzero(first)
+    counts = np.diff(at, append=len(keys))
+    return _group(lengths, keys[at], np.minimum(counts, MAX_COUNT).astype(np.uint16))
 
 
 def _group(lengths: Ints, keys: Longs, counts: Counts) -> Postings:

@@ -1,13 +1,15 @@
 """Numbers for terms, and the terms near a word that no file has."""
 
-from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from string import ascii_lowercase
 from typing import Final
 
+import numpy as np
+
+from agentic_memory.selection.postings import Ints
 from agentic_memory.selection.stemming import stem
-from agentic_memory.selection.words import chunk_terms, fold, is_unspaced, split_chunks, split_spaced
+from agentic_memory.selection.words import chunk_terms, is_unspaced, split_chunks, split_texts
 
 MIN_TYPO_CHARS: Final = 5
 """A shorter unknown word has too many neighbours to guess which one was meant."""
@@ -18,24 +20,48 @@ MAX_KEPT_PIECES: Final = 200_000
 """About 30 MB."""
 
 
-class _PieceNumbers(dict[str, tuple[int, ...]]):
-    """Piece of text to term numbers, kept for the pieces that come again, so that indexing runs at the speed of ``map``."""
+_END: Final = "\0"
+"""Stands between texts. In a text it is a blank."""
+_END_CODE: Final = -1
+
+
+class _PieceCodes(dict[str, int]):
+    """Piece of text to a code, kept for the pieces that come again, so that indexing runs at the speed of ``map``.
+
+    A code from 0 on is the number of the piece's one term; from -2 down it stands for the terms in ``several``.
+    """
 
     def __init__(self, numbers: dict[str, int], pairs: dict[str, list[int]]) -> None:
-        super().__init__()
+        super().__init__({_END: _END_CODE})
+        self.several: list[tuple[int, ...]] = []
         self._numbers = numbers
         self._pairs = pairs
+        self._passing: list[str] = []
 
-    def __missing__(self, piece: str) -> tuple[int, ...]:
+    def __missing__(self, piece: str) -> int:
         if piece.isascii() and piece.isalpha() and piece.islower() and len(piece) <= MAX_KEPT_CHARS:
-            found: tuple[int, ...] = (self._number(stem(piece)),)  # what the general way comes to, and most pieces are
+            code = self._number(stem(piece))  # what the general way comes to, and most pieces are
         else:
-            found = tuple([self._number(term) for chunk in split_chunks(piece) for term in chunk_terms(chunk)])
-        if len(piece) <= MAX_KEPT_CHARS:
-            if len(self) >= MAX_KEPT_PIECES:
-                self.clear()
-            self[piece] = found
-        return found
+            terms = tuple([self._number(term) for chunk in split_chunks(piece) for term in chunk_terms(chunk)])
+            if len(terms) == 1:
+                code = terms[0]
+            else:
+                code = -2 - len(self.several)
+                self.several.append(terms)
+        if len(piece) > MAX_KEPT_CHARS:
+            self._passing.append(piece)
+        self[piece] = code
+        return code
+
+    def tidy(self) -> None:
+        """Forget what does not come again, and everything when it has become too much."""
+        for piece in self._passing:
+            del self[piece]
+        self._passing.clear()
+        if len(self) + len(self.several) > MAX_KEPT_PIECES:
+            self.clear()
+            self.several.clear()
+            self[_END] = _END_CODE
 
     def _number(self, term: str) -> int:
         number = self._numbers.get(term)
@@ -53,15 +79,26 @@ class Vocabulary:
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
         self._pairs: dict[str, list[int]] = {}
-        self._pieces = _PieceNumbers(self._numbers, self._pairs)
+        self._codes = _PieceCodes(self._numbers, self._pairs)
 
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def add_text(self, text: str) -> "array[int]":
-        """Return the term numbers of ``text`` in order, numbering new terms."""
-        pieces = split_spaced(fold(text))
-        return array("i", list(chain.from_iterable(map(self._pieces.__getitem__, pieces))))
+    def add_texts(self, texts: Sequence[str]) -> tuple[Ints, Ints]:
+        """Return the term numbers of all texts in order, and how many each text has; new terms get numbers."""
+        pieces = split_texts(texts, end=_END)
+        codes = np.fromiter(map(self._codes.__getitem__, pieces), np.int32, len(pieces))
+        odd = codes < _END_CODE
+        if odd.any():
+            several = [self._codes.several[-2 - code] for code in codes[odd].tolist()]
+            sizes = np.ones(len(codes), np.int32)
+            sizes[odd] = np.fromiter(map(len, several), np.int32, len(several))
+            codes, odd = codes.repeat(sizes), odd.repeat(sizes)
+            codes[odd] = np.fromiter(chain.from_iterable(several), np.int32, int(np.count_nonzero(odd)))
+        self._codes.tidy()
+        ends = np.flatnonzero(codes == _END_CODE)
+        lengths = np.diff(ends, prepend=-1) - 1
+        return codes[codes != _END_CODE], lengths.astype(np.int32)
 
     def find(self, term: str) -> int | None:
         """Return the number of ``term``, or None when no file ever had it."""

@@ -8,6 +8,7 @@ has is found too.
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Final
@@ -29,8 +30,10 @@ UNSPACED: Final = (
 _JOINED: Final = r"(?:(?<=[0-9])[.:/\-][0-9]+)*"
 _ASCII_CHUNK: Final = re.compile(rf"[A-Za-z0-9_]+{_JOINED}")
 _CHUNK: Final = re.compile(rf"[{UNSPACED}]+|[^\W{UNSPACED}]+{_JOINED}")
-_ASCII_PUNCTUATION: Final = {code: " " for code in range(128) if not chr(code).isalnum() and chr(code) not in "_.:/-"}
+_BLANKS: Final = frozenset(code for code in range(128) if not chr(code).isalnum() and chr(code) not in "_.:/-")
 _STARTS_UNSPACED: Final = re.compile(rf"[{UNSPACED}]")
+_TRAILING: Final = (b". ", b": ")
+"""Joints that join nothing. Without them the last word of a sentence is the same piece as any other."""
 _ACCENTED: Final = re.compile("[\u00c0-\u024f\u0370-\u052f\u1e00-\u1fff\u0300-\u036f]")
 _COMBINING: Final = re.compile("[\u0300-\u036f]+")
 _UNDECOMPOSED: Final = str.maketrans({"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "æ": "ae", "œ": "oe"})
@@ -54,9 +57,20 @@ def split_chunks(text: str) -> list[str]:
     return (_ASCII_CHUNK if text.isascii() else _CHUNK).findall(text)
 
 
-def split_spaced(text: str) -> list[str]:
-    """Return folded ``text`` in pieces that no chunk reaches across: rough, and several times as fast as chunks."""
-    return (text.translate(_ASCII_PUNCTUATION) if text.isascii() else text).split()
+def split_texts(texts: Sequence[str], *, end: str) -> list[str]:
+    """Return the texts, each followed by ``end``, in pieces that no chunk reaches across.
+
+    Rough, and many times as fast as chunks: the work is done on all texts at once. ``end`` is one ASCII character, and
+    a blank where it comes in a text.
+    """
+    folded = [fold(text.replace(end, " ")) for text in texts]
+    joined = f" {end} ".join([*folded, ""])
+    table = bytes(code if code == ord(end) else 32 if code in _BLANKS else code for code in range(256))
+    # On bytes, since str.translate looks every character up by itself. Only ASCII is looked at: UTF-8 keeps it apart.
+    plain = joined.encode("utf-8", "surrogatepass").translate(table)
+    for joint in _TRAILING:
+        plain = plain.replace(joint, b" ")
+    return plain.decode("utf-8", "surrogatepass").split()
 
 
 def is_unspaced(chunk: str) -> bool:

@@ -57,26 +57,27 @@ def test_function_words_are_not_searched_for_unless_there_is_nothing_else() -> N
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.text(max_size=300))
-def test_any_text_can_be_indexed_and_searched(text: str) -> None:
+@given(st.lists(st.text(max_size=100) | st.text(alphabet="aZ_9.:/- é茶\0", max_size=60), max_size=5))
+def test_many_texts_at_once_give_the_terms_of_each(texts: list[str]) -> None:
     vocabulary = Vocabulary()
-    found = vocabulary.add_text(text)
-    general = [term for chunk in split_chunks(fold(text)) for term in chunk_terms(chunk)]
-    assert list(found) == [vocabulary.find(term) for term in general]
-    query_terms(text)
+    terms, lengths = vocabulary.add_texts(texts)
+    general = [[term for chunk in split_chunks(fold(text)) for term in chunk_terms(chunk)] for text in texts]
+    assert lengths.tolist() == [len(each) for each in general]
+    assert terms.tolist() == [vocabulary.find(term) for each in general for term in each]
+    for text in texts:
+        query_terms(text)
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.text(alphabet="aZ_9.:/- é茶", max_size=60))
-def test_the_fast_way_to_split_agrees_with_the_general_one(text: str) -> None:
+def test_pieces_are_forgotten_when_they_become_too_many_and_terms_are_not(monkeypatch) -> None:
+    monkeypatch.setattr("agentic_memory.selection.vocabulary.MAX_KEPT_PIECES", 3)
     vocabulary = Vocabulary()
-    assert list(vocabulary.add_text(text)) == [
-        vocabulary.find(term) for chunk in split_chunks(fold(text)) for term in chunk_terms(chunk)
-    ]
+    texts = ["getUserName max_tokens 绿茶好", "tea " * 3, "getUserName", "x" * 100]
+    first = [vocabulary.add_texts([text])[0].tolist() for text in texts]
+    assert [vocabulary.add_texts([text])[0].tolist() for text in texts] == first
 
 
 def test_a_misspelt_word_finds_its_neighbours_only() -> None:
     vocabulary = Vocabulary()
-    vocabulary.add_text("bicycle serial number")
+    vocabulary.add_texts(["bicycle serial number"])
     assert [vocabulary.find("serial")] == list(vocabulary.find_misspelt("seriel"))
     assert vocabulary.find_misspelt("cat") == ()
