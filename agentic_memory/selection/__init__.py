@@ -1,1 +1,17 @@
 """Which memories matter now: the query, the candidates, the pick."""
+
+from agentic_memory.selection.by_meaning import HybridSelector
+from agentic_memory.selection.by_words import LexicalSelector
+from agentic_memory.selection.lexical import Hit
+from agentic_memory.selection.local import LocalEmbeddingModel
+from agentic_memory.selection.selector import Request, Selection, Selector
+
+__all__ = [
+    "Hit",
+    "HybridSelector",
+    "LexicalSelector",
+    "LocalEmbeddingModel",
+    "Request",
+    "Selection",
+    "Selector",
+]

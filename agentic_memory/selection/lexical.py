@@ -72,6 +72,7 @@ class Hit:
         coverage: 0 to 1: which share of the query's terms the file has, each weighed by its rarity.
         line: 1-based line of the file where ``passage`` begins.
         passage: The lines that match best.
+        suffices: Whether that coverage is more than chance.
     """
 
     filename: str
@@ -79,6 +80,7 @@ class Hit:
     coverage: float
     line: int
     passage: str = field(repr=False)
+    suffices: bool = True
 
 
 class LexicalIndex:
@@ -118,6 +120,14 @@ class LexicalIndex:
 
     def search(self, query: str, *, limit: int = 5) -> list[Hit]:
         """Return the files that answer ``query``, best first; none when none is relevant enough."""
+        ranked = self.rank(query, limit=limit)
+        if not any(hit.suffices for hit in ranked):
+            return []
+        floor = MIN_RELATIVE_COVERAGE * max(hit.coverage for hit in ranked)
+        return [hit for hit in ranked if hit.coverage >= floor]
+
+    def rank(self, query: str, *, limit: int) -> list[Hit]:
+        """Return the files that share words with ``query``, best first, relevant or not."""
         collection = self._collection
         found = self._match(query, collection.parts)
         if not found or limit < 1:
@@ -128,15 +138,7 @@ class LexicalIndex:
         closer = [match_term(collection.passages, matches.term) for matches in found]
         candidates = add_passages(collection, shortlist, closer, PASSAGE_WEIGHT)[:limit]
         weights = [rarity(collection.parts, matches) for matches in found]
-        covers = [_cover(collection, candidate, found, weights) for candidate in candidates]
-        if not any(cover.suffices for cover in covers):
-            return []
-        floor = MIN_RELATIVE_COVERAGE * max(cover.share for cover in covers)
-        return [
-            _show(collection, candidate, cover.share)
-            for candidate, cover in zip(candidates, covers, strict=True)
-            if cover.share >= floor
-        ]
+        return [_show(collection, candidate, _cover(collection, candidate, found, weights)) for candidate in candidates]
 
     def _index(self, files: Sequence[tuple[str, "Document"]]) -> Segment:
         writer = SegmentWriter(self._vocabulary)
@@ -195,7 +197,7 @@ def _cover(collection: Collection, candidate: Candidate, found: Sequence[Matches
     return _Cover(sum(there) / sum(weights), len(there), len(found))
 
 
-def _show(collection: Collection, candidate: Candidate, coverage: float) -> Hit:
+def _show(collection: Collection, candidate: Candidate, cover: _Cover) -> Hit:
     segment = collection.shelves[candidate.shelf].segment
     filename, document = segment.filenames[candidate.file], segment.documents[candidate.file]
     body = document.body
@@ -205,9 +207,10 @@ def _show(collection: Collection, candidate: Candidate, coverage: float) -> Hit:
     start, end = widen_passage(list(slices), candidate.passage - first)
     shown = body[start:end]
     if not shown.strip():
-        return Hit(filename, candidate.score, coverage, 1, document.description or document.name)
+        return Hit(filename, candidate.score, cover.share, 1, document.description or document.name, cover.suffices)
     start += len(shown) - len(shown.lstrip())
-    return Hit(filename, candidate.score, coverage, count_lines(body, start, first=document.body_line), shown.strip())
+    line = count_lines(body, start, first=document.body_line)
+    return Hit(filename, candidate.score, cover.share, line, shown.strip(), cover.suffices)
 
 
 def _is_same(known: tuple[object, "Document"] | None, document: "Document") -> bool:

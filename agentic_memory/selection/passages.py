@@ -72,6 +72,14 @@ def split_passages(body: str, part: Part, headings: Sequence[Heading]) -> list[t
     return list(pairwise(_cut(body, part.start, part.end, headings, PASSAGE_CHARS)))
 
 
+def split_blocks(body: str, headings: Sequence[Heading], size: int) -> list[tuple[int, int]]:
+    """Return the paragraphs of ``body``, those longer than ``size`` in pieces."""
+    edges = pairwise(_edges(body, 0, len(body), headings))
+    return [
+        piece for start, end in edges for piece in _pieces(body, start, end, size) if body[piece[0] : piece[1]].strip()
+    ]
+
+
 def _cut(body: str, start: int, end: int, headings: Sequence[Heading], size: int) -> list[int]:
     """Return where pieces of about ``size`` characters begin, and the end. Up to twice the size is not cut."""
     if end - start <= 2 * size:

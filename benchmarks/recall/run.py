@@ -7,11 +7,11 @@ unless ``--split`` says otherwise.
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from contenders import SELECTORS
+from contenders import SELECTORS, Select
 from datasets import Store, load_locomo, load_own
 from measures import Outcome, Summary, run, summarize
 from plot import draw_bars
@@ -27,10 +27,26 @@ COLUMNS = {
 }
 
 
-def measure(stores: Sequence[Store], split: str) -> dict[str, list[Outcome]]:
+Makers = dict[str, Callable[[Store], Select]]
+
+
+def selectors(*, dense: bool) -> Makers:
+    """Return the selectors to compare, ours first."""
+    if not dense:
+        return SELECTORS
+    from hybrid import make_encoder, make_hybrid
+
+    return {
+        "agentic-memory, hybrid": make_hybrid,
+        **SELECTORS,
+        "encoder alone": make_encoder,
+    }
+
+
+def measure(stores: Sequence[Store], split: str, makers: Makers) -> dict[str, list[Outcome]]:
     """Ask every question of the split of every selector."""
     results: dict[str, list[Outcome]] = {}
-    for name, make in SELECTORS.items():
+    for name, make in makers.items():
         results[name] = []
         for store in stores:
             questions = [question for question in store.questions if split in {"all", question.split}]
@@ -56,17 +72,20 @@ def by_group(outcomes: Sequence[Outcome], attribute: str) -> dict[str, Summary]:
     return {name: summarize(group) for name, group in sorted(groups.items())}
 
 
-def report(title: str, stores: Sequence[Store], split: str, groups: Sequence[str]) -> tuple[str, dict[str, Summary]]:
+def report(
+    title: str, stores: Sequence[Store], split: str, groups: Sequence[str], makers: Makers
+) -> tuple[str, dict[str, Summary]]:
     """Measure one data set and return its section and its figures."""
-    results = measure(stores, split)
+    results = measure(stores, split, makers)
     # Across languages words cannot match: those questions are a row of their own, not part of the total.
     total = {
         name: summarize([outcome for outcome in outcomes if outcome.question.language != "cross"])
         for name, outcomes in results.items()
     }
     parts = [f"## {title}, split: {split}", table(total, "selector")]
-    ours = next(iter(results.values()))
-    parts += [table(by_group(ours, group), f"ours, by {group}") for group in groups]
+    for name, outcomes in results.items():
+        if name.startswith("agentic-memory"):
+            parts += [table(by_group(outcomes, group), f"{name}, by {group}") for group in groups]
     return "\n\n".join(parts), total
 
 
@@ -77,12 +96,16 @@ def main() -> None:
     parser.add_argument("--split", choices=["dev", "test", "all"], default="test")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     parser.add_argument("--plot", type=Path, help="also draw any@5 and false recall as an SVG")
+    parser.add_argument(
+        "--dense", action="store_true", help="also the selectors with vectors; needs the extra embeddings"
+    )
     options = parser.parse_args()
-    text, own = report("Own bilingual set", load_own(), options.split, ["language", "kind"])
+    makers = selectors(dense=options.dense)
+    text, own = report("Own bilingual set", load_own(), options.split, ["language", "kind"], makers)
     print(text)
     figures = {"own": own}
     if options.locomo:
-        text, figures["locomo"] = report("LoCoMo", load_locomo(options.locomo), options.split, ["kind"])
+        text, figures["locomo"] = report("LoCoMo", load_locomo(options.locomo), options.split, ["kind"], makers)
         print(f"\n{text}")
     if options.json:
         options.json.write_text(

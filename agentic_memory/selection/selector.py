@@ -1,0 +1,80 @@
+"""The seam of recall: what a selector is given, and what it answers."""
+
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from agentscope.model import ChatModelBase
+
+from agentic_memory.selection.lexical import Hit, LexicalIndex
+
+if TYPE_CHECKING:
+    from agentic_memory.document import Document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One question to one memory.
+
+    Attributes:
+        query: What the user means now, as ``build_query`` put it together.
+        limit: How many files are wanted at most.
+        documents: File name to its record (with ``version``, the SHA-256 of its bytes, and ``mtime_ns``) and document.
+        words: Gives the index of the words of ``documents``. It may have to be brought up to date, so call it in a
+            worker thread.
+        kept: What selectors keep of this memory from one question to the next, in this process: derived and disposable.
+        patience: Seconds that may be spent on waiting for vectors; without them words decide alone.
+        model: The agent's own model, when an agent asks.
+        first: Gives the selection that a quick selector is making for the same question, so that a slower one
+            can choose from it. None when nobody is.
+    """
+
+    query: str
+    limit: int
+    documents: Mapping[str, tuple[Any, "Document"]] = field(repr=False)
+    words: Callable[[], LexicalIndex] = field(repr=False)
+    kept: MutableMapping[str, Any] = field(default_factory=dict, repr=False)
+    patience: float = 1.0
+    model: ChatModelBase | None = field(default=None, repr=False)
+    first: "Callable[[], Awaitable[Selection]] | None" = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a selector chose.
+
+    Attributes:
+        hits: Files, best first, each once. ``Hit.line`` is where reading should begin.
+        by: Who chose, in a word, for the receipt: ``lexical``, ``hybrid``, ``model``, or a selector's own.
+        clear: The first hit is so clearly meant that nobody slower has to be waited for.
+        unknown: Names that were chosen and that no file has.
+        failed: What failed on the way without spoiling the whole: (stage, error).
+        waiting: Passages whose vectors are not there yet: their files were judged by words alone.
+        calls, input_tokens, output_tokens: Model calls made and what they cost, as the model told.
+    """
+
+    hits: tuple[Hit, ...] = ()
+    by: str = "lexical"
+    clear: bool = False
+    unknown: tuple[str, ...] = ()
+    failed: tuple[tuple[str, Exception], ...] = ()
+    waiting: int = 0
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    @property
+    def filenames(self) -> tuple[str, ...]:
+        """The names of the files chosen, best first."""
+        return tuple(hit.filename for hit in self.hits)
+
+
+class Selector(Protocol):
+    """Chooses the memory files that matter for a question."""
+
+    async def select(self, request: Request) -> Selection:
+        """Return at most ``request.limit`` files; none when none is relevant.
+
+        Whatever it raises is noted on the receipt, and files that match by words stand in.
+        """
+        ...
