@@ -12,7 +12,8 @@ from typing import Any, Final
 import anyio.to_thread
 
 from agentic_memory.errors import UnsafePath
-from agentic_memory.selection.lexical import Hit
+from agentic_memory.selection.lexical import stands_out
+from agentic_memory.selection.selector import Selection, joined
 from agentic_memory.shelf import Snapshot
 from agentic_memory.store import MemoryStore
 from agentic_memory.values import MemoryFile, Problem
@@ -123,25 +124,28 @@ class LayeredStore(MemoryStore):
             return _merge(places, views)
         return await anyio.to_thread.run_sync(_merge, places, views)
 
-    async def rank(self, snapshot: Snapshot, query: str, *, limit: int) -> list[Hit]:
-        """Rank the files of all layers by words, each layer in its own index: shared ones are indexed once for all."""
+    async def select(self, snapshot: Snapshot, query: str, *, limit: int, patience: float) -> Selection:
+        """Rank the files of all layers, each layer in its own index: shared ones are indexed once for all."""
         if not isinstance(snapshot, LayeredSnapshot):
-            return await super().rank(snapshot, query, limit=limit)
-        rankings = await asyncio.gather(*(self._rank_one(view, query, limit) for view in snapshot.views))
+            return await super().select(snapshot, query, limit=limit, patience=patience)
+        asked = (self._select_one(view, query, limit, patience) for view in snapshot.views if view.snapshot is not None)
+        views = [view for view in snapshot.views if view.snapshot is not None]
+        selections = await asyncio.gather(*asked)
         hits = [
             replace(hit, filename=_prefix(view, snapshot) + hit.filename)
-            for view, ranking in zip(snapshot.views, rankings, strict=True)
-            for hit in ranking
+            for view, selection in zip(views, selections, strict=True)
+            for hit in selection.hits
         ]
         hits.sort(key=lambda hit: -hit.score)  # stable: the memory itself comes before the others
-        return [hit for hit in hits if hit.filename in snapshot.documents][:limit]
+        hits = [hit for hit in hits if hit.filename in snapshot.documents][:limit]
+        clear = stands_out(hits) and any(selection.clear for selection in selections)
+        return joined(selections, hits, clear=clear)
 
-    async def _rank_one(self, view: View, query: str, limit: int) -> list[Hit]:
-        if view.snapshot is None:
-            return []
+    async def _select_one(self, view: View, query: str, limit: int, patience: float) -> Selection:
+        assert view.snapshot is not None  # the caller leaves out views that could not be read
         if view.name == self._name:
-            return await super().rank(view.snapshot, query, limit=limit)
-        return await self.beside[view.name].rank(view.snapshot, query, limit=limit)
+            return await super().select(view.snapshot, query, limit=limit, patience=patience)
+        return await self.beside[view.name].select(view.snapshot, query, limit=limit, patience=patience)
 
     async def get(self, filename: str) -> MemoryFile:
         """Read one memory of any layer by its file name here."""

@@ -5,6 +5,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from agentscope.agent import Agent
+from agentscope.embedding import EmbeddingModelBase
 from agentscope.event import ExternalExecutionResultEvent, UserConfirmResultEvent, UserInterruptEvent
 from agentscope.message import Msg
 from agentscope.middleware import MiddlewareBase
@@ -15,6 +16,7 @@ from opentelemetry import trace
 
 from agentic_memory.backends import ABSENT
 from agentic_memory.borders import find_border
+from agentic_memory.calls import calls_of
 from agentic_memory.errors import UnsafePath
 from agentic_memory.formatters import drops_hints, expose_hints, has_hint
 from agentic_memory.hints import HintLedger
@@ -23,9 +25,11 @@ from agentic_memory.places import IdentitySource, Layer, Places, layers_of
 from agentic_memory.receipt import Receipt
 from agentic_memory.reply import ReplyMemory
 from agentic_memory.section import render_unavailable, section_of
+from agentic_memory.selection import ModelSelector, Selector
 from agentic_memory.selection.query import build_query
 from agentic_memory.shelf import INDEX_FILENAME
 from agentic_memory.store import BackendSource, MemoryStore
+from agentic_memory.tokens import BYTES_PER_TOKEN
 from agentic_memory.tools import MemoryAdd, MemoryForget, MemorySearch, MemoryUpdate
 from agentic_memory.tools.memory_tool import StoreSource, ask_a_person, is_unasked
 from agentic_memory.usage import instructions_for
@@ -52,6 +56,10 @@ class AgenticMemoryMiddleware(MiddlewareBase):
         identity: Who replies are for, or a function that tells it of an agent: from your authentication, never from
             what was said. The session is the agent's own. Without an id that is needed nothing is read or written:
             ``MissingIdentity``.
+        selector: Decides which files are shown; one of ``agentic_memory.selection`` or your own. None: a model reads the
+            descriptions of the best candidates and picks, as ``parameters`` say; where words leave no doubt, and when the
+            model is late or fails, the files that match stand in.
+        embedding_model: Any AgentScope embedding model: what matches is then found by meaning too, not only by words.
     """
 
     FILENAME_MEMORY_MD: str = INDEX_FILENAME
@@ -67,10 +75,18 @@ class AgenticMemoryMiddleware(MiddlewareBase):
         scope: str | None = None,
         layers: Sequence[Layer] = (),
         identity: IdentitySource | None = None,
+        selector: Selector | None = None,
+        embedding_model: EmbeddingModelBase[Any] | None = None,
     ) -> None:
         self._parameters = parameters or MemoryParameters()
+        self._selector: Selector = selector or ModelSelector(
+            instructions=self._parameters.retrieval_instructions,
+            max_candidates=self._parameters.retrieval_max_files,
+            max_description_chars=self._parameters.retrieval_max_tokens_per_frontmatter * BYTES_PER_TOKEN,
+        )
         where: dict[str, Any] = {"workdir": workdir, "memory_dir": memory_dir, "backend": backend}
         where |= {"history": self._parameters.history, "policy": self._parameters.write_policy}
+        where |= {"embedding_model": embedding_model}
         chosen = layers_of(scope, layers)
         if identity is not None and not chosen:
             raise UnsafePath("identity is given, but everybody would share one memory: give scope='user' or layers too")
@@ -249,6 +265,8 @@ class AgenticMemoryMiddleware(MiddlewareBase):
             agent=agent,
             store=store,
             parameters=self._parameters,
+            selector=self._selector,
+            call=calls_of(agent, without=self),
             query=query,
             resumed=resumed,
         )

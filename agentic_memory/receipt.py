@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
-
-Picker = Literal["model", "lexical"]
+from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,14 +12,15 @@ class LoadedFile:
     Attributes:
         filename: Relative to the memory directory.
         version: SHA-256 of the bytes it was taken from.
-        picked_by: ``model``: the selector chose it; ``lexical``: its words matched.
+        picked_by: ``model``: a model chose it; ``lexical``: its words matched; ``hybrid``: words or meaning did; or what a
+            selector of your own calls itself.
         tokens: Estimated size of what was shown.
         step: 0-based reasoning step of the reply before which it was shown.
     """
 
     filename: str
     version: str
-    picked_by: Picker
+    picked_by: str
     tokens: int
     step: int
 
@@ -68,6 +67,7 @@ class Receipt:
         failed: What failed.
         selector_calls: Model calls made to pick files.
         selector_input_tokens, selector_output_tokens: What those calls cost, as the model told.
+        unembedded: Passages without a vector yet, with an embedding model: their files were judged by words alone.
         backend_calls: Round trips to the backend while the reply ran, those of its tools included.
         bytes_read: Size of the files seen, in bytes.
         waited_ms: How long the first model call was held back for the pick.
@@ -89,6 +89,7 @@ class Receipt:
     selector_calls: int = 0
     selector_input_tokens: int = 0
     selector_output_tokens: int = 0
+    unembedded: int = 0
     backend_calls: int = 0
     bytes_read: int = 0
     waited_ms: float = 0.0
@@ -124,6 +125,7 @@ class Receipt:
             "agentic_memory.left_out": tuple(item.filename for item in self.left_out),
             "agentic_memory.failed": tuple(f"{item.stage}: {item.error}" for item in self.failed),
             "agentic_memory.selector.calls": self.selector_calls,
+            "agentic_memory.unembedded": self.unembedded,
             "agentic_memory.backend.calls": self.backend_calls,
             "agentic_memory.bytes_read": self.bytes_read,
             "agentic_memory.waited_ms": self.waited_ms,

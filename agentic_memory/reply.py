@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from agentscope.agent import Agent
 from agentscope.event import HintBlockEvent
@@ -20,11 +20,11 @@ from agentic_memory.hints import HintLedger, ShownFile, render_hint, show_file
 from agentic_memory.history.entries import Author
 from agentic_memory.layers import LayeredSnapshot
 from agentic_memory.parameters import MemoryParameters
-from agentic_memory.receipt import CutFile, Failure, LeftOut, LoadedFile, Picker, Receipt
+from agentic_memory.recall import Recall
+from agentic_memory.receipt import CutFile, Failure, LeftOut, LoadedFile, Receipt
 from agentic_memory.section import Section, ShownIndex, render_unavailable, section_of
-from agentic_memory.selection.lexical import Hit, stands_out
-from agentic_memory.selection.model import MAX_PICKED_FILES, Pick, pick_by_model, render_manifest
 from agentic_memory.selection.query import Query
+from agentic_memory.selection.selector import Selection, Selector, StructuredCall
 from agentic_memory.shelf import INDEX_FILENAME, Snapshot
 from agentic_memory.store import MemoryStore
 from agentic_memory.tokens import estimate_tokens
@@ -34,16 +34,11 @@ from agentic_memory.usage import instructions_for
 
 logger = logging.getLogger("agentic_memory")
 
-MAX_LEXICAL_FILES: Final = 3
-"""Files shown on the strength of their words alone: fewer than the model may pick, since words mislead more often."""
-
 MIN_SHOWN_TOKENS: Final = 100
 """Room below which no further file is begun: a few lines of it would only tell that it exists."""
 MAX_NAMED_ENTRIES: Final = 500
 """Entries that fell out of the index named on a receipt, which is saved with the agent's state; the rest is counted,
 and ``cut`` has the lines of all of them."""
-
-T = TypeVar("T")
 
 
 class ReplyMemory:
@@ -55,6 +50,8 @@ class ReplyMemory:
         agent: Agent,
         store: MemoryStore,
         parameters: MemoryParameters,
+        selector: Selector,
+        call: StructuredCall,
         query: Query,
         resumed: bool,
     ) -> None:
@@ -72,16 +69,25 @@ class ReplyMemory:
         self._shown_tokens = 0
         self._ledger = HintLedger(agent.state, store.named_root)
         self._picked = False
+        self._ranking_noted = False
         self._resumed = resumed
         self._acted = False
         self._recording: asyncio.Task[None] | None = None
         self.causes: list[Exception] = []
         self.receipt = Receipt(session_id=agent.state.session_id, query=query.text)
         self._loading: asyncio.Task[Snapshot | None] = asyncio.create_task(self._load())
-        self._ranking: asyncio.Task[list[Hit]] = asyncio.create_task(self._rank())
-        self._picking: asyncio.Task[Pick | None] = asyncio.create_task(self._pick())
+        self._recall = Recall(
+            store=store,
+            selector=selector,
+            parameters=parameters,
+            query=query,
+            model=agent.model,
+            call=call,
+            snapshot=self._choosable,
+            fail=self._fail,
+        )
 
-    # ------------------------------------------------------------------ the three tasks
+    # ------------------------------------------------------------------ loading
 
     async def _load(self) -> Snapshot | None:
         try:
@@ -127,71 +133,9 @@ class ReplyMemory:
             load.cancel()
         raise BackendUnavailable(f"{self._store.named_root}: the backend did not answer within {limit:g} s")
 
-    async def _rank(self) -> list[Hit]:
-        if not self._parameters.recalls or self._query.small_talk or not self._query.text:
-            return []
+    async def _choosable(self) -> Snapshot | None:
         snapshot = await asyncio.shield(self._loading)
-        if snapshot is None or not snapshot.documents:
-            return []
-        try:
-            most = self._parameters.retrieval_max_files
-            limit = MAX_PICKED_FILES if len(snapshot.documents) <= most else max(MAX_PICKED_FILES, most // 2)
-            return await self._store.rank(snapshot, self._query.text, limit=limit)
-        except Exception as error:  # noqa: BLE001 - without it the model still picks
-            self._fail("rank", error)
-            return []
-
-    async def _pick(self) -> Pick | None:
-        parameters = self._parameters
-        if not parameters.recalls or not self._query.text or parameters.retrieval_max_files == 0:
-            return None
-        if self._query.small_talk and parameters.first_step_wait > 0:
-            return None  # with first_step_wait=0 the selector is asked whatever is said, as upstream does
-        snapshot = await asyncio.shield(self._loading)
-        if snapshot is None or not snapshot.documents or self._picked:
-            return None
-        candidates = await self._candidates(snapshot)
-        manifest = render_manifest(
-            ((name, snapshot.documents[name][1].type, snapshot.documents[name][1].description) for name in candidates),
-            max_description=parameters.retrieval_max_tokens_per_frontmatter * 4,
-        )
-        self.receipt = replace(self.receipt, selector_calls=self.receipt.selector_calls + 1)
-        try:
-            pick = await asyncio.wait_for(
-                pick_by_model(
-                    parameters.retrieval_model or self._agent.model,
-                    instructions=parameters.retrieval_instructions,
-                    query=self._query.text,
-                    manifest=manifest,
-                    filenames=candidates,
-                ),
-                parameters.retrieval_timeout,
-            )
-        except Exception as error:  # noqa: BLE001 - a model that fails here must not end the reply
-            self._fail("select", error)
-            return None
-        self.receipt = replace(
-            self.receipt,
-            selector_calls=self.receipt.selector_calls + pick.calls - 1,
-            selector_input_tokens=self.receipt.selector_input_tokens + pick.input_tokens,
-            selector_output_tokens=self.receipt.selector_output_tokens + pick.output_tokens,
-        )
-        for name in pick.unknown:
-            self._leave_out(name, "picked by the model, but there is no such file")
-        return pick
-
-    async def _candidates(self, snapshot: Snapshot) -> list[str]:
-        """Return the files the model chooses from: all, or the best by words and then the newest."""
-        limit = self._parameters.retrieval_max_files
-        if len(snapshot.documents) <= limit:
-            return list(snapshot.documents)
-        chosen = dict.fromkeys(hit.filename for hit in await asyncio.shield(self._ranking))
-        newest = sorted(snapshot.documents, key=lambda name: snapshot.documents[name][0].mtime_ns, reverse=True)
-        for name in newest:
-            if len(chosen) >= limit:
-                break
-            chosen[name] = None
-        return sorted(chosen)[:limit]
+        return None if snapshot is None or not snapshot.documents or self._picked else snapshot
 
     # ------------------------------------------------------------------ the system prompt
 
@@ -265,44 +209,41 @@ class ReplyMemory:
         if snapshot is None or not snapshot.documents or self._picked:
             return
         waiting = time.perf_counter()
-        deadline = self._began + self._parameters.first_step_wait
-        hits = await _in_time(self._ranking, deadline)
-        if hits is None or not stands_out(hits):
-            await _in_time(self._picking, deadline)
+        await self._recall.wait(self._began + self._parameters.first_step_wait)
         self.receipt = replace(self.receipt, waited_ms=_since(waiting))
-        if self._picking.done():
+        self._note_recall()
+        if self._recall.decided:
             await self._show_pick()
-        elif hits:
-            # One clear match needs no company; otherwise a few stand in until the model has answered.
-            few = hits[:1] if stands_out(hits) else hits[:MAX_LEXICAL_FILES]
-            self._show(snapshot, [hit.filename for hit in few], by="lexical")
+        else:
+            self._show(snapshot, self._recall.stand_in())
 
     async def _show_pick(self) -> None:
-        if self._picked or not self._picking.done():
+        if self._picked or not self._recall.decided:
             return
         self._picked = True
-        pick, snapshot = self._picking.result(), await asyncio.shield(self._loading)
+        self._note_recall()
+        pick, snapshot = await self._recall.decision(), await asyncio.shield(self._loading)
         if snapshot is None:
             return
         if pick is not None:
-            self._show(snapshot, pick.filenames, by="model")
-        elif self._selector_failed and not self._shown_blocks:
-            hits = await asyncio.shield(self._ranking)
-            self._show(snapshot, [hit.filename for hit in hits[:MAX_LEXICAL_FILES]], by="lexical")
+            for name in pick.unknown:
+                self._leave_out(name, "picked by the model, but there is no such file")
+            self._show(snapshot, pick)
+        elif not self._shown_blocks:
+            self._show(snapshot, await self._recall.instead())
 
-    @property
-    def _selector_failed(self) -> bool:
-        return any(failure.stage == "select" for failure in self.receipt.failed)
-
-    def _show(self, snapshot: Snapshot, filenames: Sequence[str], *, by: Picker) -> None:
-        chosen = self._fresh(snapshot, filenames)
+    def _show(self, snapshot: Snapshot, selection: Selection) -> None:
+        chosen = self._fresh(snapshot, selection.filenames)
+        known = (*(self._recall.ranked or Selection()).hits, *(hit for hit in selection.hits if hit.passage))
+        focus = {hit.filename: hit.line for hit in known}
         shown: list[ShownFile] = []
         for number, filename in enumerate(chosen, 1):
             room = self._parameters.retrieval_max_tokens - self._shown_tokens
             if room < MIN_SHOWN_TOKENS and self._shown_tokens:
                 self._leave_out(filename, "over the budget of the reply, retrieval_max_tokens")
                 continue
-            file = self._show_one(snapshot, filename, room=room, place=f"{number}/{len(chosen)}")
+            place = f"{number}/{len(chosen)}"
+            file = self._show_one(snapshot, filename, room=room, place=place, focus=focus.get(filename, 1))
             self._shown_tokens += file.tokens
             shown.append(file)
         if not shown:
@@ -315,7 +256,9 @@ class ReplyMemory:
         self._events.append(
             HintBlockEvent(reply_id=state.reply_id, block_id=block.id, source=block.source, hint=block.hint)
         )
-        loaded = tuple(LoadedFile(file.filename, file.version, by, file.tokens, state.cur_iter) for file in shown)
+        loaded = tuple(
+            LoadedFile(file.filename, file.version, selection.by, file.tokens, state.cur_iter) for file in shown
+        )
         self.receipt = replace(self.receipt, loaded=(*self.receipt.loaded, *loaded))
 
     def _fresh(self, snapshot: Snapshot, filenames: Sequence[str]) -> list[str]:
@@ -334,16 +277,15 @@ class ReplyMemory:
                 chosen[filename] = None
         return list(chosen)
 
-    def _show_one(self, snapshot: Snapshot, filename: str, *, room: int, place: str) -> ShownFile:
+    def _show_one(self, snapshot: Snapshot, filename: str, *, room: int, place: str, focus: int) -> ShownFile:
         record, document = snapshot.documents[filename]
-        hits = self._ranking.result() if self._ranking.done() else []
         path = snapshot.path_of(filename)
         file = show_file(
             snapshot.file(filename),
             document,
             path=path,
             max_tokens=min(self._parameters.retrieval_max_tokens_per_md, room),
-            focus=next((hit.line for hit in hits if hit.filename == filename), 1),
+            focus=focus,
             place=place,
             scope=snapshot.scope_of(filename),
         )
@@ -441,15 +383,19 @@ class ReplyMemory:
         if isinstance(receipt, dict):
             self.receipt = Receipt.from_dict(receipt)
             self._parked_calls = self.receipt.backend_calls
+            self._recall.spent.calls += self.receipt.selector_calls
+            self._recall.spent.input_tokens += self.receipt.selector_input_tokens
+            self._recall.spent.output_tokens += self.receipt.selector_output_tokens
 
     async def close(self) -> None:
         """End the reply: stop what still runs, and leave the receipt in the agent's state."""
-        tasks: list[asyncio.Task[Any]] = [self._picking, self._ranking, self._loading]
+        tasks: list[asyncio.Task[Any]] = [self._loading]
         if self._recording is not None:
             tasks.append(self._recording)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, self._recall.close(), return_exceptions=True)
+        self._note_recall()
         self._store.end_reply(self)
         state, data = self._agent.state, self._ledger.data
         self.receipt = replace(
@@ -465,8 +411,23 @@ class ReplyMemory:
 
     # ------------------------------------------------------------------ notes
 
+    def _note_recall(self) -> None:
+        """Bring on the receipt what choosing cost, and what it had to do without."""
+        spent, ranked = self._recall.spent, self._recall.ranked
+        self.receipt = replace(
+            self.receipt,
+            selector_calls=spent.calls,
+            selector_input_tokens=spent.input_tokens,
+            selector_output_tokens=spent.output_tokens,
+        )
+        if ranked is None or self._ranking_noted:
+            return
+        self._ranking_noted = True
+        failed = tuple(Failure(stage, _said(error)) for stage, error in ranked.failed)
+        self.receipt = replace(self.receipt, failed=(*self.receipt.failed, *failed), unembedded=ranked.waiting)
+
     def _fail(self, stage: str, error: Exception) -> None:
-        text = f"{type(error).__name__}: {error}" if not isinstance(error, AgenticMemoryError) else str(error)
+        text = _said(error)
         logger.warning("memory: %s failed, the reply goes on: %s", stage, text)
         self.receipt = replace(self.receipt, failed=(*self.receipt.failed, Failure(stage, text)))
         self.causes.append(error)
@@ -477,12 +438,8 @@ class ReplyMemory:
             self.receipt = replace(self.receipt, left_out=(*self.receipt.left_out, left_out))
 
 
-async def _in_time(task: "asyncio.Task[T]", deadline: float) -> T | None:
-    """Return a task's result if it is there by ``deadline`` (``perf_counter`` seconds); the task goes on otherwise."""
-    left = deadline - time.perf_counter()
-    if not task.done() and left > 0:
-        await asyncio.wait({task}, timeout=left)
-    return task.result() if task.done() else None
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, AgenticMemoryError) else f"{type(error).__name__}: {error}"
 
 
 def _since(began: float) -> float:

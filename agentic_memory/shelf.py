@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from agentic_memory.backends import FileRecord, Obstacle, Tree
 from agentic_memory.backends.values import Absent, version_of
@@ -183,6 +183,7 @@ class Shelf:
         self.root = root
         self.past = Past()
         self.lexical = LexicalIndex()
+        self.kept: dict[str, Any] = {}
         self._documents: dict[str, Document] = {}
         self._snapshot: Snapshot | None = None
         self._searchable: Snapshot | None = None

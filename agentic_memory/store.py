@@ -1,7 +1,7 @@
 """``MemoryStore``: the whole memory as an async API. Everything above talks to memory only through it.
 
-Its parts stand on each other: ``store_base`` knows the place, ``store_reading`` what is there, ``store_past`` what was,
-``store_writing`` changes it, ``store_undoing`` goes back, ``store_mending`` repairs.
+Its parts stand on each other: ``store_base`` knows the place, ``store_searching`` finds in it, ``store_reading`` knows what
+is there, ``store_past`` what was, ``store_writing`` changes it, ``store_undoing`` goes back, ``store_mending`` repairs.
 """
 
 from types import TracebackType
@@ -28,10 +28,8 @@ class MemoryStore(StoreMending):
             same transaction that makes it.
         who: Who it says there that made the changes of this store, while no reply is running.
         policy: What may be written. A ``person`` may write anything: the guards are for programs and models.
+        embedding_model: Any AgentScope embedding model: searches go by meaning too then. None: by words alone.
     """
-
-    async def aclose(self) -> None:
-        """Release what the store holds. The backend belongs to whoever made it."""
 
     async def __aenter__(self) -> Self:
         """Return the store itself."""

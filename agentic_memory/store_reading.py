@@ -1,4 +1,4 @@
-"""The reading part of a store: single memories, search, problems."""
+"""The reading part of a store: single memories, problems."""
 
 import anyio.to_thread
 
@@ -9,13 +9,12 @@ from agentic_memory.errors import MemoryNotFound
 from agentic_memory.filenames import checked_memory
 from agentic_memory.history import archive
 from agentic_memory.repair import check_snapshot
-from agentic_memory.selection.lexical import Hit
-from agentic_memory.shelf import Snapshot, as_match, as_memory_file, shelf_for
-from agentic_memory.store_base import StoreBase
-from agentic_memory.values import Match, MemoryFile, Problem
+from agentic_memory.shelf import as_memory_file
+from agentic_memory.store_searching import StoreSearching
+from agentic_memory.values import MemoryFile, Problem
 
 
-class StoreReading(StoreBase):
+class StoreReading(StoreSearching):
     """Reading a memory. See ``MemoryStore``."""
 
     async def get(self, filename: str) -> MemoryFile:
@@ -36,21 +35,6 @@ class StoreReading(StoreBase):
     async def get_all(self, *, type: str | None = None) -> list[MemoryFile]:  # noqa: A002 - the frontmatter field's name
         """Read every memory, sorted by file name; only those of one ``type`` when given."""
         return [file for file in (await self.load()).files if type is None or file.type == type]
-
-    async def search(self, query: str, *, limit: int = 5) -> list[Match]:
-        """Find memories by words, best first. Nothing relevant is an empty list."""
-        if limit < 1 or not query.strip():
-            return []
-        snapshot = await self.load()
-        hits = await self.rank(snapshot, query, limit=limit)
-        return [as_match(snapshot, hit) for hit in hits if hit.filename in snapshot.documents]
-
-    async def rank(self, snapshot: Snapshot, query: str, *, limit: int) -> list[Hit]:
-        """Rank the files of a snapshot by words, off the event loop."""
-        shelf = self._shelf or shelf_for(self._backend.cache_key, snapshot.root)
-        return await anyio.to_thread.run_sync(
-            lambda: shelf.index_for_search(snapshot).search(query, limit=limit),
-        )
 
     async def check(self) -> list[Problem]:
         """List everything in the memory that a person should look at."""

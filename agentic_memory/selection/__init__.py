@@ -1,6 +1,7 @@
 """Which memories matter now: the query, the candidates, the pick."""
 
 from agentic_memory.selection.by_meaning import HybridSelector
+from agentic_memory.selection.by_model import ModelSelector
 from agentic_memory.selection.by_words import LexicalSelector
 from agentic_memory.selection.lexical import Hit
 from agentic_memory.selection.local import LocalEmbeddingModel
@@ -11,6 +12,7 @@ __all__ = [
     "HybridSelector",
     "LexicalSelector",
     "LocalEmbeddingModel",
+    "ModelSelector",
     "Request",
     "Selection",
     "Selector",

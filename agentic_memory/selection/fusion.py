@@ -26,6 +26,8 @@ FEEDBACK: Final = 0.5
 passage comes nearer too."""
 NEAR: Final = 3.9
 """Spreads from which meaning alone makes a file relevant."""
+NEAR_BESIDE: Final = 3.0
+"""Spreads from which a file is shown beside others whose words match."""
 NEAR_RATIO: Final = 0.75
 """What a further file must reach of the nearest one, when words say nothing."""
 WORTHWHILE_COVERAGE: Final = 0.25
@@ -64,7 +66,7 @@ def fuse(
     return [
         _hit(documents, name, scores[name], by_name.get(name), nearness)
         for name in sorted(scores, key=lambda name: (-scores[name], name))[:limit]
-        if near.get(name, 0.0) >= NEAR or (name in by_name and by_name[name].coverage >= floor)
+        if near.get(name, 0.0) >= NEAR_BESIDE or (name in by_name and by_name[name].coverage >= floor)
     ]
 
 

@@ -10,6 +10,7 @@ from agentscope.model import ChatModelBase
 from pydantic import BaseModel, BeforeValidator, Field
 
 from agentic_memory.errors import AgenticMemoryError
+from agentic_memory.selection.selector import Spending, StructuredCall
 
 MAX_PICKED_FILES: Final = 5
 MAX_CALLS: Final = 2
@@ -43,15 +44,10 @@ class Pick:
     Attributes:
         filenames: Existing files, best first, each once.
         unknown: Names in the answer that no file has.
-        calls: Model calls it took.
-        input_tokens, output_tokens: What they cost, 0 when the model does not tell.
     """
 
     filenames: tuple[str, ...]
     unknown: tuple[str, ...]
-    calls: int = 1
-    input_tokens: int = 0
-    output_tokens: int = 0
 
 
 class MalformedPick(AgenticMemoryError):
@@ -59,7 +55,14 @@ class MalformedPick(AgenticMemoryError):
 
 
 async def pick_by_model(
-    model: ChatModelBase, *, instructions: str, query: str, manifest: str, filenames: Sequence[str]
+    call: StructuredCall,
+    model: ChatModelBase,
+    *,
+    instructions: str,
+    query: str,
+    manifest: str,
+    filenames: Sequence[str],
+    spent: Spending,
 ) -> Pick:
     """Ask the model which files help with ``query``: once, and once more when the answer is no selection.
 
@@ -68,24 +71,23 @@ async def pick_by_model(
     Raises:
         MalformedPick: neither answer was a selection.
     """
-    calls = input_tokens = output_tokens = 0
+    calls = 0
     while True:
-        answer = await model.generate_structured_output(
-            [
-                SystemMsg(name="system", content=instructions),
-                UserMsg(name="user", content=f"Available memories:\n{manifest}\n\nQuery: {query}"),
-            ],
-            structured_model=MemorySelection,
-        )
         calls += 1
+        spent.calls += 1
+        messages = [
+            SystemMsg(name="system", content=instructions),
+            UserMsg(name="user", content=f"Available memories:\n{manifest}\n\nQuery: {query}"),
+        ]
+        answer = await call(model, messages, MemorySelection)
         if answer.usage is not None:
-            input_tokens += answer.usage.input_tokens
-            output_tokens += answer.usage.output_tokens
+            spent.input_tokens += answer.usage.input_tokens
+            spent.output_tokens += answer.usage.output_tokens
         content = answer.content if isinstance(answer.content, Mapping) else {}
         listed = _listed(content.get("selected_files"))
         if isinstance(listed, list):
             picked, unknown = match_names(listed, filenames)
-            return Pick(picked[:MAX_PICKED_FILES], unknown, calls, input_tokens, output_tokens)
+            return Pick(picked[:MAX_PICKED_FILES], unknown)
         if calls == MAX_CALLS:
             raise MalformedPick(f"the model answered {str(answer.content)[:200]!r}, which is no list of file names")
 

@@ -1,15 +1,35 @@
 """The seam of recall: what a selector is given, and what it answers."""
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agentscope.model import ChatModelBase
+from agentscope.message import Msg
+from agentscope.model import ChatModelBase, StructuredResponse
+from pydantic import BaseModel
 
 from agentic_memory.selection.lexical import Hit, LexicalIndex
 
 if TYPE_CHECKING:
     from agentic_memory.document import Document
+
+
+StructuredCall = Callable[[ChatModelBase, list[Msg], type[BaseModel]], Awaitable[StructuredResponse]]
+"""Makes one structured call of a model."""
+
+
+async def call_directly(model: ChatModelBase, messages: list[Msg], answer: type[BaseModel]) -> StructuredResponse:
+    """Call the model, with the retries it makes by itself."""
+    return await model.generate_structured_output(messages, structured_model=answer)
+
+
+@dataclass(slots=True)
+class Spending:
+    """What choosing cost so far: model calls begun, and their tokens as the model told."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +45,8 @@ class Request:
         kept: What selectors keep of this memory from one question to the next, in this process: derived and disposable.
         patience: Seconds that may be spent on waiting for vectors; without them words decide alone.
         model: The agent's own model, when an agent asks.
+        call: How models are called.
+        spent: Where a selector adds what its model calls cost, as they happen.
         first: Gives the selection that a quick selector is making for the same question, so that a slower one
             can choose from it. None when nobody is.
     """
@@ -36,6 +58,8 @@ class Request:
     kept: MutableMapping[str, Any] = field(default_factory=dict, repr=False)
     patience: float = 1.0
     model: ChatModelBase | None = field(default=None, repr=False)
+    call: StructuredCall = field(default=call_directly, repr=False)
+    spent: Spending = field(default_factory=Spending)
     first: "Callable[[], Awaitable[Selection]] | None" = field(default=None, repr=False)
 
 
@@ -50,7 +74,6 @@ class Selection:
         unknown: Names that were chosen and that no file has.
         failed: What failed on the way without spoiling the whole: (stage, error).
         waiting: Passages whose vectors are not there yet: their files were judged by words alone.
-        calls, input_tokens, output_tokens: Model calls made and what they cost, as the model told.
     """
 
     hits: tuple[Hit, ...] = ()
@@ -59,14 +82,22 @@ class Selection:
     unknown: tuple[str, ...] = ()
     failed: tuple[tuple[str, Exception], ...] = ()
     waiting: int = 0
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
 
     @property
     def filenames(self) -> tuple[str, ...]:
         """The names of the files chosen, best first."""
         return tuple(hit.filename for hit in self.hits)
+
+
+def joined(selections: Sequence[Selection], hits: Sequence[Hit], *, clear: bool) -> Selection:
+    """Return one selection of ``hits`` with what happened in all of ``selections``."""
+    return Selection(
+        hits=tuple(hits),
+        by="hybrid" if any(selection.by == "hybrid" for selection in selections) else "lexical",
+        clear=clear,
+        failed=tuple(failure for selection in selections for failure in selection.failed),
+        waiting=sum(selection.waiting for selection in selections),
+    )
 
 
 class Selector(Protocol):

@@ -27,10 +27,9 @@ class Window:
 
 
 def split_windows(document: "Document") -> list[Window]:
-    """Return windows that begin at every paragraph and reach over the next ones.
+    """Return windows that begin at every paragraph and reach over the next ones, and one of the name and description.
 
-    The first has the header of the file before it, and alone stands for a file without a body; a file with nothing to
-    say has none.
+    A short text is one window with its name and description; a file that says nothing has none.
     """
     header = ". ".join(filter(None, (document.name.strip(), document.description.strip())))
     body = document.body
@@ -49,6 +48,8 @@ def split_windows(document: "Document") -> list[Window]:
         if stop > reached:  # else the window before has it all
             windows.append(Window(body[start:stop].strip(), start))
             reached = stop
-    if header:
-        windows[0] = Window(f"{header}\n{windows[0].text}", windows[0].start)
-    return windows
+    if not header:
+        return windows
+    if len(windows) == 1:
+        return [Window(f"{header}\n{windows[0].text}", windows[0].start)]
+    return [Window(header, 0), *windows]
