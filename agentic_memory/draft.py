@@ -4,6 +4,7 @@ import posixpath
 from collections.abc import Iterator
 
 from agentic_memory.backends import ABSENT, Change, Delete, FileRecord, Move, Obstacle, Put, version_of
+from agentic_memory.check import is_memory_path
 from agentic_memory.document import Document, parse_document
 from agentic_memory.errors import BackendUnavailable, MemoryNotFound
 from agentic_memory.index import INDEX_FILENAME, Index, IndexEntry, parse_index
@@ -20,6 +21,8 @@ class Draft:
         self._files: dict[str, bytes | None] = {}
         self._origins: dict[str, str] = {}
         """Of a file that was moved and not written since: its name in the snapshot."""
+        self._fetched: dict[str, tuple[str, str]] = {}
+        """Of a file that comes back from where no memories are: its name there, and its version."""
         self._parsed: tuple[str, Index] | None = None
 
     # ------------------------------------------------------------------ reading
@@ -80,13 +83,24 @@ class Draft:
             self._index_document = parse_document(data, filename=filename)
             self.index_text = self._index_document.text
             return
-        self._files[filename] = data
-        self._origins.pop(filename, None)
+        self._put(filename, data)
 
     def remove(self, filename: str) -> None:
-        """Let there be no such file."""
-        self._files[filename] = None
+        """Let there be no such file; MEMORY.md becomes empty."""
+        if filename == INDEX_FILENAME:
+            self.index_text = ""
+            return
+        self._put(filename, None)
+
+    def fetch(self, place: str, filename: str, data: bytes) -> None:
+        """Let ``filename`` be the file at ``place``, where no memories are, whose bytes are ``data``."""
+        self._put(filename, data)
+        self._fetched[filename] = (place, version_of(data))
+
+    def _put(self, filename: str, data: bytes | None) -> None:
+        self._files[filename] = data
         self._origins.pop(filename, None)
+        self._fetched.pop(filename, None)
 
     def move(self, source: str, target: str) -> None:
         """Let ``target`` be what ``source`` was, which is there no more."""
@@ -118,12 +132,27 @@ class Draft:
             elif moves and origin is not None and origin in gone:
                 gone.remove(origin)
                 changes.append(Move(self._absolute(origin), self._absolute(name), versions[origin]))
+            elif moves and name in self._fetched:
+                place, version = self._fetched[name]
+                changes.append(Move(self._absolute(place), self._absolute(name), version))
             else:
                 changes.append(Put(self._absolute(name), data, ABSENT))
         changes += [Delete(self._absolute(name), versions[name]) for name in sorted(gone)]
         return [*changes, *self._index_changes()]
 
-    def _index_changes(self) -> Iterator[Change]:
+    def results(self) -> dict[str, bytes | None]:
+        """Return what became of each memory file, and of MEMORY.md, that is another now; None: it is gone."""
+        found: dict[str, bytes | None] = {}
+        for name, data in self._files.items():
+            record = self._record(name)
+            same = data is None if record is None else data is not None and version_of(data) == record.version
+            if is_memory_path(name) and not same:
+                found[name] = data
+        for change in self._index_changes():
+            found[INDEX_FILENAME] = change.data
+        return found
+
+    def _index_changes(self) -> Iterator[Put]:
         same_text = self.index_text == self.snapshot.index_document.text
         if same_text and self._index_document is self.snapshot.index_document:
             return

@@ -39,20 +39,28 @@ class Conflict(AgenticMemoryError):
         current: The bytes that are there now; None when there is no file.
     """
 
-    def __init__(self, path: str, *, expected: str, current: bytes | None) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        expected: str,
+        current: bytes | None,
+        advice: str = "read it again and repeat the change",
+    ) -> None:
         state = "it is gone" if current is None else "it has other content"
-        super().__init__(f"{path}: expected {expected[:12]}, but {state}; read it again and repeat the change")
+        super().__init__(f"{path}: expected {expected[:12]}, but {state}; {advice}")
         self.path = path
         self.expected = expected
         self.current = current
+        self._advice = advice
 
     def __reduce__(self) -> tuple[object, ...]:
         """Keep the error picklable although its arguments are keywords."""
-        return (_rebuild_conflict, (self.path, self.expected, self.current))
+        return (_rebuild_conflict, (self.path, self.expected, self.current, self._advice))
 
 
-def _rebuild_conflict(path: str, expected: str, current: bytes | None) -> Conflict:
-    return Conflict(path, expected=expected, current=current)
+def _rebuild_conflict(path: str, expected: str, current: bytes | None, advice: str) -> Conflict:
+    return Conflict(path, expected=expected, current=current, advice=advice)
 
 
 class InvalidMemory(AgenticMemoryError, ValueError):

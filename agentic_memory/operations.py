@@ -114,3 +114,37 @@ class Transaction:
 
     id: str | None
     outcomes: tuple[Outcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reversal:
+    """What was undone.
+
+    Attributes:
+        id: The transaction that did it, which can be undone alike; None when everything was so already.
+        filenames: What it changed.
+        unknown: Files that were left as they are because nobody knows what they were then.
+    """
+
+    id: str | None
+    filenames: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trashed:
+    """A memory in the trash.
+
+    Attributes:
+        filename: What it was called.
+        place: Where it is, relative to the memory directory.
+        when: When it was forgotten, as its place tells: ``20261130T010203.000004Z``.
+        version: SHA-256 of its bytes.
+        size: Bytes.
+    """
+
+    filename: str
+    place: str
+    when: str
+    version: str
+    size: int

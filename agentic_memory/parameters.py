@@ -91,7 +91,7 @@ class MemoryParameters(BaseModel):
         ),
     )
     history: bool = Field(
-        default=False,
+        default=True,
         title="History",
         description=(
             "Whether every version of every memory file is kept below .history/ of the memory directory, whoever changed "

@@ -13,7 +13,7 @@ from agentic_memory.backends import Backend, LocalBackend, Tree, adapt
 from agentic_memory.errors import UnsafePath
 from agentic_memory.filenames import checked_path
 from agentic_memory.guards import WritePolicy
-from agentic_memory.history import archive
+from agentic_memory.history.archive import FOLDER, Archive, record
 from agentic_memory.history.entries import Author, Who
 from agentic_memory.shelf import Shelf, Snapshot, shelf_for
 
@@ -22,6 +22,9 @@ PARSE_IN_THREAD_FROM: Final = 32
 
 BackendSource = BackendBase | Callable[[], Any]
 """A backend of ours or of AgentScope, a workspace (anything with ``get_backend()``), or a callable giving a backend."""
+
+HistoryPlace = bool | BackendSource | tuple[BackendSource, str]
+"""Whether, or where, versions are kept: True is beside the files; a backend, or one and a directory in it, is elsewhere."""
 
 
 class StoreBase:
@@ -33,7 +36,7 @@ class StoreBase:
         workdir: str,
         memory_dir: str = "Memory",
         backend: BackendSource | None = None,
-        history: bool = True,
+        history: HistoryPlace = True,
         who: Who = "store",
         policy: WritePolicy | None = None,
     ) -> None:
@@ -43,7 +46,9 @@ class StoreBase:
         self._workdir = str(workdir)
         self._memory_dir = str(memory_dir)
         self._backend: Backend = LocalBackend() if backend is None else adapt(backend)
-        self._keeps_history = history
+        self._keeps_history = history is not False
+        self._history_place = history
+        self._archive_here: Archive | None = None
         self._own_author = Author(who)
         self._policy = None if who == "person" else policy or WritePolicy()
         self._root: str | None = None
@@ -96,6 +101,20 @@ class StoreBase:
             shelf.past.see(snapshot, began=began)
         return snapshot
 
+    async def _archive(self) -> Archive:
+        """Return the place that the history is kept in."""
+        if self._archive_here is None:
+            root, place = await self.root(), self._history_place
+            own = self._backend.join_path(root, FOLDER)
+            if isinstance(place, bool):
+                self._archive_here = Archive(self._backend, own, root)
+            else:
+                source, directory = place if isinstance(place, tuple) else (place, own)
+                backend = adapt(source)
+                directory = await backend.resolve(directory)
+                self._archive_here = Archive(backend, directory, directory, apart=True)
+        return self._archive_here
+
     async def _shelf_here(self) -> Shelf:
         if self._shelf is None:
             self._shelf = shelf_for(self._backend.cache_key, await self.root())
@@ -143,7 +162,7 @@ class StoreBase:
         """
         if not self._keeps_history:
             return 0
-        return await archive.record(self._backend, root=await self.root(), past=(await self._shelf_here()).past)
+        return await record(await self._archive(), past=(await self._shelf_here()).past)
 
     async def begin_reply(self, token: object, author: Callable[[], Author]) -> None:
         """Put what changes from now on down to a reply of an agent, until ``end_reply``."""

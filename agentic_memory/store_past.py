@@ -6,8 +6,9 @@ from agentic_memory.errors import MemoryNotFound
 from agentic_memory.filenames import checked_file
 from agentic_memory.history import archive
 from agentic_memory.history.diffs import diff_versions
-from agentic_memory.history.entries import Version, versions_of, with_present
+from agentic_memory.history.entries import Entry, Version, versions_of, with_present
 from agentic_memory.history.past import state_of
+from agentic_memory.shelf import Snapshot
 from agentic_memory.store_reading import StoreReading, not_found
 
 
@@ -24,14 +25,18 @@ class StorePast(StoreReading):
             BackendUnavailable: it cannot be told.
         """
         filename = checked_file(filename)
-        snapshot = await self._look()
-        past = (await self._shelf_here()).past
-        entries, _ = await archive.read_log(self._backend, root=snapshot.root, past=past)
-        versions = versions_of(filename, [*entries, *(change.entry() for change in past.pending())])
-        versions = with_present(versions, filename, state_of(snapshot, filename))
+        snapshot, entries = await self._look_back()
+        versions = with_present(versions_of(filename, entries), filename, state_of(snapshot, filename))
         if not versions:
             raise not_found(filename)
         return versions
+
+    async def changes(self) -> list[Version]:
+        """List what happened to all files, newest first. What has one ``transaction`` was done, or noticed, together."""
+        _, entries = await self._look_back()
+        filenames = dict.fromkeys(entry.version.filename for entry in entries)
+        found = [version for filename in filenames for version in versions_of(filename, entries)]
+        return sorted(found, key=lambda version: version.when, reverse=True)
 
     async def read_version(self, version: str) -> bytes:
         """Return the bytes of a version that ``history`` names.
@@ -39,14 +44,14 @@ class StorePast(StoreReading):
         Raises:
             MemoryNotFound: nobody kept it.
         """
-        root = await self.root()
-        data = await archive.read_version(self._backend, version, root=root)
+        place = await self._archive()
+        data = await archive.read_version(place, version)
         if data is not None:
             return data
         snapshot = await self._look()
         state = (await self._shelf_here()).past.find(version, snapshot)
         if state is None:
-            raise MemoryNotFound(f"version {version[:12]} is not in the history under {root}/{archive.FOLDER}")
+            raise MemoryNotFound(f"version {version[:12]} is not in the history under {place.directory}")
         return state.data
 
     async def diff(self, filename: str, old: str, new: str | None = None) -> str:
@@ -67,3 +72,12 @@ class StorePast(StoreReading):
         return await anyio.to_thread.run_sync(
             lambda: diff_versions(before, after, filename=filename, labels=(old[:12], label))
         )
+
+    async def _look_back(self) -> tuple[Snapshot, list[Entry]]:
+        """See what is there and all that is known of what was, in two round trips; pack a log of many small files."""
+        snapshot = await self._look()
+        place, past = await self._archive(), (await self._shelf_here()).past
+        log = await archive.read_log(place, past=past)
+        if self._keeps_history:
+            await archive.pack(place, log)
+        return snapshot, [*log.entries, *(change.entry() for change in past.pending())]

@@ -7,7 +7,7 @@ from agentic_memory.bases import remember_base
 from agentic_memory.document import parse_document
 from agentic_memory.errors import MemoryNotFound
 from agentic_memory.filenames import checked_memory
-from agentic_memory.history import archive
+from agentic_memory.history.archive import log_problems
 from agentic_memory.repair import check_snapshot
 from agentic_memory.shelf import as_memory_file
 from agentic_memory.store_searching import StoreSearching
@@ -41,8 +41,7 @@ class StoreReading(StoreSearching):
         snapshot = await self._look()
         found = await anyio.to_thread.run_sync(check_snapshot, snapshot)
         if self._keeps_history:
-            past = (await self._shelf_here()).past
-            found += await archive.log_problems(self._backend, root=snapshot.root, past=past)
+            found += await log_problems(await self._archive(), past=(await self._shelf_here()).past)
         return found
 
 

@@ -229,7 +229,7 @@ class StoreWriting(StorePast):
             if not changes:
                 return planned, draft, None
             try:
-                await self._write(draft.snapshot, changes, why=why, transaction=transaction)
+                await self._write(draft, changes, why=why, transaction=transaction)
             except Conflict as conflict:
                 if time.monotonic() > until:
                     raise BackendUnavailable(
@@ -245,14 +245,21 @@ class StoreWriting(StorePast):
             else:
                 return planned, draft, transaction
 
-    async def _write(self, snapshot: Snapshot, changes: list[Change], *, why: str, transaction: str) -> None:
+    async def _write(self, draft: Draft, changes: list[Change], *, why: str, transaction: str) -> None:
+        snapshot = draft.snapshot
         if not self._keeps_history:
             await self._backend.transact(changes, within=snapshot.root)
             return
-        past = (await self._shelf_here()).past
-        author = await self._author()
         await transact_and_keep(
-            self._backend, changes, look=snapshot, past=past, author=author, why=why, transaction=transaction
+            self._backend,
+            changes,
+            after=draft.results(),
+            look=snapshot,
+            archive=await self._archive(),
+            past=(await self._shelf_here()).past,
+            author=await self._author(),
+            why=why,
+            transaction=transaction,
         )
 
 

@@ -17,7 +17,7 @@ from _measure import Row, arguments, report, timed_async
 
 from agentic_memory import MemoryStore
 from agentic_memory.backends import LocalBackend
-from agentic_memory.history.archive import puts_of
+from agentic_memory.history.archive import FOLDER, Archive, puts_of
 from agentic_memory.history.entries import Author, Change, State
 from agentic_memory.history.past import Past
 
@@ -37,13 +37,13 @@ async def plant(backend: LocalBackend, root: str, count: int) -> list[str]:
 
     start = datetime.now(UTC) - timedelta(days=365)
     states = [State.of(content(number), when=start + timedelta(minutes=number)) for number in range(count)]
-    past = Past()
+    past, archive = Past(), Archive(backend, f"{root}/{FOLDER}", root)
     for at in range(0, count, 50):
         changes = [
             Change("log.md", states[n - 1] if n else None, states[n], states[n].when, Author("agent"), "changed")
             for n in range(at, min(at + 50, count))
         ]
-        await backend.transact(puts_of(changes, root=root, past=past), within=root)
+        await backend.transact(puts_of(changes, archive, past=past), within=root)
         past.kept.update(state.version for state in states)
     await backend.write_file(f"{root}/log.md", states[-1].data)
     return [state.version for state in states]

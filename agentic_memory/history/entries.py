@@ -215,6 +215,7 @@ def versions_of(filename: str, entries: Iterable[Entry]) -> list[Version]:
     """
     own = sorted((entry for entry in entries if entry.version.filename == filename), key=lambda one: one.version.when)
     told: list[Version] = []
+    standing: set[str | None] = set()
     for entry in own:
         version = entry.version
         at = _told_already(told, entry)
@@ -229,7 +230,7 @@ def versions_of(filename: str, entries: Iterable[Entry]) -> list[Version]:
                     transaction=version.transaction,
                 )
             continue
-        if version.previous is not None and entry.earlier is not None and not _stands(told, version.previous):
+        if version.previous is not None and entry.earlier is not None and version.previous not in standing:
             when, size = entry.earlier
             told.append(
                 Version(
@@ -245,6 +246,7 @@ def versions_of(filename: str, entries: Iterable[Entry]) -> list[Version]:
                 )
             )
         told.append(version)
+        standing |= {version.version, version.previous}
     return told[::-1]
 
 
@@ -266,7 +268,3 @@ def _told_already(told: Sequence[Version], entry: Entry) -> int | None:
         if told[at].version == entry.version.version and told[at].why != "found":
             return at
     return None
-
-
-def _stands(told: Sequence[Version], version: str) -> bool:
-    return any(one.version == version for one in told)

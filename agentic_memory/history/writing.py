@@ -1,17 +1,15 @@
-"""A change of the memory and its place in the history, as one transaction."""
+"""A change of the memory and its place in the history: one transaction, or the history first where that is elsewhere."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from agentic_memory.backends import Backend, Delete, Move
+from agentic_memory.backends import Backend, Delete, Put, version_of
 from agentic_memory.backends import Change as FileChange
-from agentic_memory.check import is_memory_path
-from agentic_memory.errors import BackendUnavailable, UnsafePath
-from agentic_memory.history.archive import FOLDER, note_kept, puts_of
+from agentic_memory.errors import AgenticMemoryError, BackendUnavailable, UnsafePath
+from agentic_memory.history.archive import Archive, note_kept, puts_of, record
 from agentic_memory.history.entries import Author, Change, State
 from agentic_memory.history.past import Look, Past, state_of
-from agentic_memory.index import INDEX_FILENAME
 
 logger = logging.getLogger("agentic_memory")
 
@@ -20,7 +18,9 @@ async def transact_and_keep(
     backend: Backend,
     changes: Sequence[FileChange],
     *,
+    after: Mapping[str, bytes | None],
     look: Look,
+    archive: Archive,
     past: Past,
     author: Author,
     why: str,
@@ -30,48 +30,78 @@ async def transact_and_keep(
 
     A history that cannot be written keeps nobody from writing the memory: then what should go there stays pending.
 
+    Args:
+        after: What the changes make of each memory file and of the index; None: it goes away.
+
     Raises:
         AgenticMemoryError: as ``Backend.transact``; nothing was changed.
     """
-    root = look.tree.root
-    own = _as_kept(look, changes, author, why, transaction)
-    noticed = past.take()
-    with past.writing(own):
-        try:
-            await backend.transact([*changes, *puts_of([*noticed, *own], root=root, past=past)], within=root)
-        except (BackendUnavailable, UnsafePath) as error:
-            past.put_back(noticed)
-            # Only an error that names the history's own place tells that it was this which could not be written.
-            if f"{root}/{FOLDER}" not in str(error):
-                raise
-            logger.warning("memory: history failed, the change is made without it: %s", error)
-            await backend.transact(changes, within=root)
-            past.put_back(own)
-        except BaseException:
-            past.put_back(noticed)
-            raise
-        else:
-            note_kept([*noticed, *own], past)
-
-
-def _as_kept(look: Look, changes: Sequence[FileChange], author: Author, why: str, transaction: str) -> list[Change]:
-    """Return what ``changes`` make of memory files and of the index. A move to where no memory is takes one away."""
     now = datetime.now(UTC)
-    root = f"{look.tree.root.rstrip('/')}/"
-    after: dict[str, State | None] = {}
-    for change in changes:
-        if isinstance(change, Move):
-            source, target = (path.removeprefix(root) for path in (change.source, change.target))
-            after[source] = None
-            if is_memory_path(target):
-                after[target] = state_of(look, source)
-            continue
-        name = change.path.removeprefix(root)
-        if isinstance(change, Delete):
-            after[name] = None
-        elif name == INDEX_FILENAME or is_memory_path(name):
-            after[name] = State.of(change.data, when=now)
-    return [
-        Change(filename, state_of(look, filename), state, now, author, why, transaction=transaction)
-        for filename, state in after.items()
+    own = [
+        Change(
+            filename,
+            state_of(look, filename),
+            None if data is None else State.of(data, when=now),
+            now,
+            author,
+            why,
+            transaction=transaction,
+        )
+        for filename, data in after.items()
     ]
+    keep = _keep_before if archive.apart else _keep_along
+    with past.writing(own):
+        await keep(backend, changes, own, root=look.tree.root, archive=archive, past=past)
+
+
+async def _keep_along(
+    backend: Backend, changes: Sequence[FileChange], own: Sequence[Change], *, root: str, archive: Archive, past: Past
+) -> None:
+    noticed = past.take()
+    try:
+        await backend.transact([*changes, *puts_of([*noticed, *own], archive, past=past)], within=root)
+    except (BackendUnavailable, UnsafePath) as error:
+        past.put_back(noticed)
+        # Only an error that names the history's own place tells that it was this which could not be written.
+        if archive.directory not in str(error):
+            raise
+        logger.warning("memory: history failed, the change is made without it: %s", error)
+        await backend.transact(changes, within=root)
+        past.put_back(own)
+    except BaseException:
+        past.put_back(noticed)
+        raise
+    else:
+        note_kept([*noticed, *own], past)
+
+
+async def _keep_before(
+    backend: Backend, changes: Sequence[FileChange], own: Sequence[Change], *, root: str, archive: Archive, past: Past
+) -> None:
+    """Write the history first: a change that is acknowledged is in it, and one that failed is taken out again.
+
+    A crash between the two leaves an entry of a change that was not made; the next version tells what is there.
+    """
+    puts = puts_of(own, archive, past=past)
+    try:
+        await record(archive, past=past)
+        await archive.backend.transact(puts, within=archive.within)
+    except (BackendUnavailable, UnsafePath) as error:
+        logger.warning("memory: history failed, the change is made without it: %s", error)
+        await backend.transact(changes, within=root)
+        past.put_back(own)
+        return
+    try:
+        await backend.transact(changes, within=root)
+    except AgenticMemoryError:
+        await _take_back(archive, puts[-1])
+        raise
+    note_kept(own, past)
+
+
+async def _take_back(archive: Archive, log: Put) -> None:
+    """Remove the log file of a change that was not made. The objects stay: they are named by nobody, and do no harm."""
+    try:
+        await archive.backend.transact([Delete(log.path, version_of(log.data))], within=archive.within)
+    except AgenticMemoryError as error:
+        logger.warning("memory: the history tells of a change that was not made: %s", error)

@@ -51,7 +51,8 @@ class Conversation:
     workdir: str
 
     def agent(self) -> tuple[Agent, AgenticMemoryMiddleware]:
-        memory = AgenticMemoryMiddleware(workdir=self.workdir, backend=self.backend)
+        parameters = AgenticMemoryMiddleware.Parameters(history=False)  # its calls are not those tried below
+        memory = AgenticMemoryMiddleware(workdir=self.workdir, backend=self.backend, parameters=parameters)
         allowed = AdditionalWorkingDirectory(path=self.workdir, source="test")
         context = PermissionContext(mode=PermissionMode.ACCEPT_EDITS, working_directories={self.workdir: allowed})
         agent = Agent(

@@ -122,7 +122,9 @@ class Conversation:
         self.tap = Tap(backend)
         self.root = f"{workdir}/Memory"
         self._backend = backend
-        self._memory = AgenticMemoryMiddleware(workdir=workdir, backend=backend)
+        # Without history: its own files and calls would have to be told apart from those that are struck.
+        parameters = AgenticMemoryMiddleware.Parameters(history=False)
+        self._memory = AgenticMemoryMiddleware(workdir=workdir, backend=backend, parameters=parameters)
         first = [self._write, *([self._edit] if index_is_there else []), partial(self._add, "Answer style"), "Done."]
         self._model = ScriptedModel(
             [*first, partial(self._add, "Afterwards"), "Done again."], default_selection=["user_location.md"]
