@@ -13,7 +13,7 @@ import typer
 
 from agentic_memory.cli.chat import chat
 from agentic_memory.cli.output import print_note
-from agentic_memory.cli.past import restore_memory, show_diff, show_history
+from agentic_memory.cli.past import restore_memory, show_diff, show_history, undo_changes
 from agentic_memory.cli.reading import check_memory, list_memories, search_memories, show_memory, show_status
 from agentic_memory.cli.transfer import export_memories, import_memories
 from agentic_memory.cli.writing import add_memory, edit_memory, forget_memories
@@ -41,6 +41,7 @@ for name, command in (
     ("history", show_history),
     ("diff", show_diff),
     ("restore", restore_memory),
+    ("undo", undo_changes),
     ("check", check_memory),
     ("import", import_memories),
     ("export", export_memories),

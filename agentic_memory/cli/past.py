@@ -1,4 +1,4 @@
-"""Commands over what the memory was: history, diff, restore."""
+"""Commands over what the memory was: history, diff, restore, undo."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +9,10 @@ from agentic_memory.cli.options import AsJson, MemoryDir, Workdir, with_store
 from agentic_memory.cli.output import print_json, print_line, print_note, print_table, printable
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from agentic_memory.history.entries import Version
+    from agentic_memory.operations import Reversal
     from agentic_memory.store import MemoryStore
 
 SHOWN_DIGITS = 12
@@ -19,28 +22,52 @@ MIN_DIGITS = 4
 File = Annotated[
     str, typer.Argument(metavar="FILE", help="File name, also of a memory that is gone; MEMORY.md is the index.")
 ]
+MAX_SHOWN = 100
+"""Changes listed when no file is named."""
 DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def show_history(
-    filename: File, *, workdir: Workdir = ".", memory_dir: MemoryDir = "Memory", as_json: AsJson = False
+    filename: Annotated[
+        str | None,
+        typer.Argument(metavar="FILE", help="File name, also of a memory that is gone; all files when left out."),
+    ] = None,
+    *,
+    workdir: Workdir = ".",
+    memory_dir: MemoryDir = "Memory",
+    as_json: AsJson = False,
 ) -> None:
-    """List the versions of a memory file, newest first."""
-    versions = with_store(workdir, memory_dir, lambda store: store.history(filename))
+    """List the versions of a memory file, or the last changes of all, newest first.
+
+    Changes with the same id in the first column were made together; undo takes it.
+    """
+    if filename is None:
+        changes = with_store(workdir, memory_dir, lambda store: store.changes())
+        if as_json:
+            print_json([change.as_dict() for change in changes])
+            return
+        rows = [(change.transaction or "-", *_row(change)[1:3], change.filename, change.why) for change in changes]
+        print_table(("id", "when", "who", "file", "why"), rows[:MAX_SHOWN], styles=("cyan", "", "magenta", "", ""))
+        if len(rows) > MAX_SHOWN:
+            print_note(f"{len(rows) - MAX_SHOWN} older changes are not shown; --json has them all.")
+        return
+    name = filename
+    versions = with_store(workdir, memory_dir, lambda store: store.history(name))
     if as_json:
         print_json([version.as_dict() for version in versions])
         return
-    rows = [
-        (
-            "(gone)" if version.version is None else version.version[:SHOWN_DIGITS],
-            f"{version.when.astimezone():%Y-%m-%d %H:%M:%S}",
-            version.who,
-            str(version.size),
-            version.why,
-        )
-        for version in versions
-    ]
-    print_table(("version", "when", "who", "bytes", "why"), rows, styles=("cyan", "", "magenta", "", ""))
+    headings = ("version", "when", "who", "bytes", "why")
+    print_table(headings, [_row(version) for version in versions], styles=("cyan", "", "magenta", "", ""))
+
+
+def _row(version: "Version") -> tuple[str, ...]:
+    return (
+        "(gone)" if version.version is None else version.version[:SHOWN_DIGITS],
+        f"{version.when.astimezone():%Y-%m-%d %H:%M:%S}",
+        version.who,
+        str(version.size),
+        version.why,
+    )
 
 
 def show_diff(
@@ -71,23 +98,111 @@ def show_diff(
 
 
 def restore_memory(
-    filename: File,
-    version: Annotated[str, typer.Argument(metavar="VERSION", help="First digits of a version, as history shows it.")],
+    filename: Annotated[
+        str | None,
+        typer.Argument(metavar="FILE", help="File name, also of a memory that is gone; MEMORY.md is the index."),
+    ] = None,
+    version: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="VERSION",
+            help="First digits of a version, as history shows it; what it was last when left out and the file is gone.",
+        ),
+    ] = None,
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="The whole memory; needs --at.", show_default=False)
+    ] = False,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="TIME", help="With --all: as in 2026-11-30T08:00, or 2026-11-30 08:00+01:00."),
+    ] = None,
+    workdir: Workdir = ".",
+    memory_dir: MemoryDir = "Memory",
+) -> None:
+    """Make a memory file, or the whole memory, again what it was.
+
+    What is there now stays in the history, so this can be undone alike.
+    """
+    if everything != (filename is None) or everything != (at is not None):
+        print_note("agentic-memory: give either FILE, or --all and --at TIME")
+        raise typer.Exit(2)
+    if at is not None:
+        when = _parse_time(at)
+        _print_reversal(with_store(workdir, memory_dir, lambda store: store.restore_all(when)))
+        return
+    name = str(filename)
+
+    async def work(store: "MemoryStore") -> str:
+        whole = None if version is None else find_version(await store.history(name), version)
+        return (await store.restore(name, whole)).version
+
+    restored = with_store(workdir, memory_dir, work)
+    print_line("restored ", (name, "cyan"), f" to {restored[:SHOWN_DIGITS]}")
+
+
+def undo_changes(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ID",
+            help="First digits of what history shows, or the id of a reply; the last change when left out.",
+        ),
+    ] = None,
     *,
     workdir: Workdir = ".",
     memory_dir: MemoryDir = "Memory",
 ) -> None:
-    """Make a memory file again what it was.
+    """Undo all that was done together: by one command, one tool call, one look, or one reply of an agent.
 
-    What is there now stays in the history, so this can be undone alike.
+    What was changed since in other lines stays. The undo is a change too, and can be undone alike.
     """
 
-    async def work(store: "MemoryStore") -> str:
-        whole = find_version(await store.history(filename), version)
-        return (await store.restore(filename, whole)).version
+    async def work(store: "MemoryStore") -> "Reversal":
+        return await store.undo(_find_name(await store.changes(), name))
 
-    restored = with_store(workdir, memory_dir, work)
-    print_line("restored ", (filename, "cyan"), f" to {restored[:SHOWN_DIGITS]}")
+    _print_reversal(with_store(workdir, memory_dir, work))
+
+
+def _find_name(changes: "list[Version]", digits: str | None) -> str:
+    from agentic_memory.errors import InvalidMemory, MemoryNotFound
+
+    names = list(dict.fromkeys(change.transaction for change in changes if change.transaction))
+    if digits is None:
+        if not names:
+            raise MemoryNotFound("the history knows of no change that could be undone")
+        return names[0]
+    if any(digits in {change.reply, change.transaction} for change in changes):
+        return digits
+    found = [name for name in names if name.startswith(digits)] if len(digits) >= MIN_DIGITS else []
+    if len(found) > 1:
+        raise InvalidMemory(f"{len(found)} changes begin with {digits!r}: give more of its digits")
+    if not found:
+        raise MemoryNotFound(f"no change begins with {digits!r}; see agentic-memory history")
+    return found[0]
+
+
+def _print_reversal(reversal: "Reversal") -> None:
+    for filename in reversal.filenames:
+        print_line("restored ", (filename, "cyan"))
+    for filename in reversal.unknown:
+        print_note(f"{filename} stays: nobody knows what it was then.")
+    if reversal.id is None:
+        print_note("Nothing had to be changed.")
+    else:
+        print_note(f"To take that back: agentic-memory undo {reversal.id}")
+
+
+def _parse_time(text: str) -> "datetime":
+    from datetime import datetime
+
+    from agentic_memory.errors import InvalidMemory
+
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidMemory(f"{text!r} is no time: give one as in 2026-11-30T08:00") from error
+    return when.astimezone() if when.tzinfo is None else when
 
 
 def find_version(versions: "list[Version]", digits: str) -> str:

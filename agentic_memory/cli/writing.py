@@ -74,16 +74,16 @@ def forget_memories(
     workdir: Workdir = ".",
     memory_dir: MemoryDir = "Memory",
 ) -> None:
-    """Move memories to the trash, and take their lines out of MEMORY.md."""
+    """Move memories to the trash, and take their lines out of MEMORY.md: all or none, and undone as one."""
+    from agentic_memory.operations import Forget
 
-    async def work(store: "MemoryStore") -> None:
-        for filename in filenames:
-            trashed = await store.forget(filename)
-            print_line(
-                "forgot ", (filename, "cyan"), f"; it is now {store.backend.join_path(await store.root(), trashed)}"
-            )
+    async def work(store: "MemoryStore") -> list[str]:
+        done = await store.apply([Forget(filename=filename) for filename in dict.fromkeys(filenames)])
+        root = await store.root()
+        return [store.backend.join_path(root, outcome.filename) for outcome in done.outcomes]
 
-    with_store(workdir, memory_dir, work)
+    for filename, place in zip(dict.fromkeys(filenames), with_store(workdir, memory_dir, work), strict=True):
+        print_line("forgot ", (filename, "cyan"), f"; it is now {place}")
 
 
 def edit_memory(

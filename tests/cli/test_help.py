@@ -19,6 +19,7 @@ COMMANDS = (
     "history",
     "diff",
     "restore",
+    "undo",
     "check",
     "import",
     "export",

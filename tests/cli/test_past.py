@@ -68,6 +68,12 @@ def test_diff_between_two_versions(run, changed):
         (["restore", "user_profile.md", "abc"], 2, "too short"),
         (["restore", "user_profile.md", "abcdefabcdef"], 1, "begins with"),
         (["diff", "user_profile.md"], 1, "no version before"),
+        (["restore", "user_profile.md"], 1, "name the version"),
+        (["restore"], 2, "either FILE, or --all"),
+        (["restore", "--all"], 2, "either FILE, or --all"),
+        (["restore", "--all", "--at", "yesterday"], 2, "is no time"),
+        (["undo"], 1, "knows of no change"),
+        (["undo", "abcdef"], 1, "no change begins with"),
     ],
 )
 def test_what_cannot_be_found_is_said(run, memory, arguments, code, says):
@@ -82,3 +88,49 @@ def test_an_edit_in_the_editor_keeps_what_a_person_wrote(run, memory, monkeypatc
     run("edit", "user_profile.md")
     run("restore", "user_profile.md", digits(before))
     assert (memory / "user_profile.md").read_bytes() == before
+
+
+def everything(memory):
+    return {path.name: path.read_bytes() for path in memory.glob("*.md")}
+
+
+def test_undo_takes_back_the_last_change_and_then_itself(run, memory):
+    before = everything(memory)
+    run("forget", *(name for name in before if name != "MEMORY.md"))
+    after = everything(memory)
+    assert [*after] == ["MEMORY.md"]
+    ran = run("undo")
+    assert ran.out.count("restored") == len(before)
+    assert everything(memory) == before
+    run("undo")
+    assert everything(memory) == after
+
+
+def test_history_of_all_files_names_what_undo_takes(run, memory):
+    before = everything(memory)
+    run("add", "First.", "--name", "First")
+    run("add", "Second.", "--name", "Second")
+    rows = [line.split("\t") for line in run("history").out.splitlines()]
+    (first,) = {row[0] for row in rows if row[3] == "first.md"}
+    assert {(row[2], row[3], row[4]) for row in rows if row[0] == first} >= {("person", "first.md", "added")}
+    ran = run("undo", first[:6])
+    assert (ran.code, ran.err.startswith("To take that back: agentic-memory undo ")) == (0, True)
+    assert everything(memory).keys() - before.keys() == {"second.md"}
+    assert json.loads(run("history", "--json").out)[0]["why"] == f"undid {first}"
+
+
+def test_restore_without_a_version_takes_out_of_the_trash(run, memory):
+    before = everything(memory)
+    run("forget", "user_profile.md")
+    assert run("restore", "user_profile.md").code == 0
+    assert (memory / "user_profile.md").read_bytes() == before["user_profile.md"]
+    assert not [path for path in (memory / ".trash").rglob("*") if path.is_file()]
+
+
+def test_restore_all_goes_back_to_a_time(run, memory):
+    before = everything(memory)
+    run("add", "Later.", "--name", "Later")
+    ran = run("restore", "--all", "--at", "2026-01-01T00:00")
+    assert ran.code == 0
+    assert "later.md" not in everything(memory)
+    assert everything(memory).keys() == before.keys()
