@@ -30,6 +30,7 @@ expired                   info      ``expires`` or ``valid_until`` is over      
 expiry-no-date            info      ``expires`` or ``valid_until`` is no date             write it as 2026-12-31
 same-text                 info      nearly the same text as another memory                keep one
 conflict-markers          error     an unresolved merge                                   keep one side
+secret                    warning   a key, token or password                              keep it elsewhere, change it
 dangling-wikilink         info      a wiki link that names no memory                      correct it
 index-missing             warning   memories, but no MEMORY.md                            list them in one
 entry-without-file        warning   the index names a file that is not there              correct or remove the line
@@ -53,6 +54,7 @@ from datetime import UTC, date, datetime
 from types import MappingProxyType
 from typing import Final
 
+from agentic_memory.credentials import find_secrets
 from agentic_memory.dates import absolute, find_relative_dates, read_date
 from agentic_memory.descriptions import names_only_a_topic
 from agentic_memory.document import Document
@@ -165,6 +167,7 @@ def _check_document(path: str, document: Document, targets: Collection[str]) -> 
         if names_only_a_topic(document.description, name=document.name):
             yield make_problem("topic-description", path, description=document.description)
     yield from _check_conflict(path, document.text)
+    yield from _check_secrets(path, document.text)
     if "[[" in document.body:
         yield from _check_wikilinks(path, document, targets)
 
@@ -210,6 +213,12 @@ def _check_conflict(path: str, text: str) -> Iterator[Problem]:
         elif mark[1][0] == ">" and opened is not None:
             yield make_problem("conflict-markers", path, opened)
             opened = None
+
+
+def _check_secrets(path: str, text: str) -> Iterator[Problem]:
+    for finding in find_secrets(text):
+        line = count_breaks(text, 0, finding.start) + 1
+        yield make_problem("secret", path, line, kind=finding.kind.replace("-", " "))
 
 
 def _number(matches: Iterable[re.Match[str]], text: str, first_line: int) -> Iterator[tuple[re.Match[str], int]]:
@@ -276,6 +285,7 @@ def check_index(
     """Yield the problems of the index, and the memories that it does not name."""
     yield from index.problems
     yield from _check_conflict(INDEX_FILENAME, index.text)
+    yield from _check_secrets(INDEX_FILENAME, index.text)
     near = NearNames(documents)
     lines = split_lines(index.text)
     absent = entries_without_file(index, documents, other_paths)

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from agentic_memory.credentials import REDACTED, find_secrets, redact, secrets_in
 from agentic_memory.document import Document, parse_document
 from agentic_memory.errors import WriteRefused
 from agentic_memory.index import INDEX_FILENAME, parse_index
-from agentic_memory.lines import normalise_newlines
+from agentic_memory.lines import count_breaks, normalise_newlines
 from agentic_memory.stubs import find_stub
 from agentic_memory.values import Objection
 
@@ -32,6 +33,7 @@ AMOUNTS: Final = frozenset({"text-lost", "entries-lost"})
 """Codes that a large deletion has by its nature, so that one that was asked for in so many words is none."""
 
 LossAction = Literal["refuse", "ask", "allow"]
+SecretAction = Literal["refuse", "redact", "ask", "allow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,11 @@ class WritePolicy:
     Attributes:
         losses: A write that drops much of a file, of the index, or a name or description. ``ask``: the person who
             confirms tool calls decides; where there is nobody to ask it is refused.
+        secrets: A key, token or password that was not in the file before. ``redact``: a note is written in its place.
     """
 
     losses: LossAction = "refuse"
+    secrets: SecretAction = "refuse"
 
     def with_loss(self, *, allowed: bool) -> "WritePolicy":
         """Return the policy for a caller that may mean to drop text."""
@@ -94,8 +98,36 @@ def _objections(
             "the file holds bytes of an unknown encoding, which were shown to you as \ufffd; writing that sign in their "
             "place would lose them. Use Edit for the part that changes",
         )
+    if memory and policy.secrets != "allow":
+        yield from _secrets(old.text, new.text, confirmable=policy.secrets == "ask")
     if policy.losses != "allow" and before:
         yield from _losses(filename, old, new, memory=memory, confirmable=policy.losses == "ask")
+
+
+def without_new_secrets(filename: str, before: bytes | None, after: bytes) -> bytes:
+    """Return ``after`` with a note in the place of each secret that ``before`` does not hold."""
+    old, new = parse_document(before or b"", filename=filename), parse_document(after, filename=filename)
+    text = redact(new.text, keep=secrets_in(old.text))
+    return after if text == new.text else new.encode(text)
+
+
+def _secrets(old: str, new: str, *, confirmable: bool) -> Iterator[Objection]:
+    if any(new.count(mark) > old.count(mark) for mark in set(REDACTED.findall(new))):
+        yield Objection(
+            "redacted-mark",
+            "it would write down the mark that was shown to you in the place of a secret, and the secret itself would be "
+            "lost. Use Edit for the part that changes",
+        )
+    known = secrets_in(old)
+    for finding in find_secrets(new):
+        if new[finding.start : finding.end] not in known:
+            yield Objection(
+                "secret",
+                f"line {count_breaks(new, 0, finding.start) + 1} holds a {finding.kind.replace('-', ' ')}, which does not belong into a "
+                "memory. Leave it out, and say where it is kept instead",
+                confirmable=confirmable,
+            )
+            return
 
 
 def _shown(document: Document) -> str:

@@ -123,6 +123,14 @@ class MemoryParameters(BaseModel):
             "directory. ask: a person confirms each call, also in bypass mode. allow, deny: without a question."
         ),
     )
+    secrets: Literal["refuse", "redact", "ask", "allow"] = Field(
+        default="refuse",
+        title="Secrets",
+        description=(
+            "What is done when a write would put a key, token or password into a memory. Unless allowed, those that a "
+            "person wrote by hand are not shown to a model either."
+        ),
+    )
     language: Literal["en", "zh"] = Field(
         default="en", title="Language", description="Language of the built-in instructions."
     )
@@ -140,7 +148,7 @@ class MemoryParameters(BaseModel):
     @property
     def write_policy(self) -> WritePolicy:
         """What the guards let pass."""
-        return WritePolicy(losses=self.losses)
+        return WritePolicy(losses=self.losses, secrets=self.secrets)
 
     @model_validator(mode="before")
     @classmethod

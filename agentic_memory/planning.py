@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from agentic_memory.backends import version_of
+from agentic_memory.credentials import redact
 from agentic_memory.document import Document, edit_body, edit_field, memory_filename, parse_document, render_document
 from agentic_memory.draft import Draft
 from agentic_memory.errors import BackendUnavailable, Conflict, InvalidMemory, MemoryNotFound
 from agentic_memory.filenames import checked_file, checked_memory, free_filename
-from agentic_memory.guards import WritePolicy, refuse_objections
+from agentic_memory.guards import WritePolicy, refuse_objections, without_new_secrets
 from agentic_memory.index import INDEX_FILENAME, add_entry, change_entry, drop_entry, is_own_hook
 from agentic_memory.merge import merge_files
 from agentic_memory.operations import Create, Forget, Operation, Rename, Rewrite, Update
@@ -59,9 +60,10 @@ def _create(operation: Create, draft: Draft, policy: WritePolicy | None) -> str:
     else:
         filename = checked_memory(operation.filename)
         _demand_free(draft, filename)
-    _guard(filename, None, data, policy)
+    data = _guard(filename, None, data, policy)
     draft.write(filename, data)
-    draft.index_text = add_entry(draft.index_text, title=operation.name, filename=filename, hook=operation.description)
+    title, hook = _told(operation.name, policy), _told(operation.description, policy)
+    draft.index_text = add_entry(draft.index_text, title=title, filename=filename, hook=hook)
     return filename
 
 
@@ -78,9 +80,10 @@ def _update(operation: Update, draft: Draft, bases: Mapping[str, bytes], policy:
     if operation.content is not None:
         data = edit_body(parse_document(data, filename=filename), operation.content)
     data = _merge(start, data, current, filename=filename)
-    _guard(filename, current, data, policy and policy.with_loss(allowed=operation.allow_loss))
+    data = _guard(filename, current, data, policy and policy.with_loss(allowed=operation.allow_loss))
     draft.write(filename, data)
-    _follow_in_index(draft, filename, document, name=operation.name, description=operation.description)
+    name, description = (text and _told(text, policy) for text in (operation.name, operation.description))
+    _follow_in_index(draft, filename, document, name=name, description=description)
     return filename
 
 
@@ -92,7 +95,7 @@ def _rewrite(operation: Rewrite, draft: Draft, bases: Mapping[str, bytes], polic
         if current is None:
             raise Conflict(filename, expected=operation.expected, current=None)
         data = _merge(_start_of(filename, operation.expected, current, bases), data, current, filename=filename)
-    _guard(filename, current, data, policy and policy.with_loss(allowed=operation.allow_loss))
+    data = _guard(filename, current, data, policy and policy.with_loss(allowed=operation.allow_loss))
     put_file(draft, filename, data)
     return filename
 
@@ -136,9 +139,18 @@ def _rename(operation: Rename, draft: Draft) -> str:
     return new_filename
 
 
-def _guard(filename: str, before: bytes | None, after: bytes, policy: WritePolicy | None) -> None:
-    if policy is not None:
-        refuse_objections(filename, before, after, policy=policy)
+def _guard(filename: str, before: bytes | None, after: bytes, policy: WritePolicy | None) -> bytes:
+    """Return what may be written instead of ``after``; that is ``after`` unless a secret has to be left out."""
+    if policy is None:
+        return after
+    data = without_new_secrets(filename, before, after) if policy.secrets == "redact" else after
+    refuse_objections(filename, before, data, policy=policy)
+    return data
+
+
+def _told(text: str, policy: WritePolicy | None) -> str:
+    """Return what the index may say of a name or description."""
+    return redact(text) if policy is not None and policy.secrets == "redact" else text
 
 
 def _demand_free(draft: Draft, filename: str) -> None:

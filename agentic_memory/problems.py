@@ -70,6 +70,11 @@ KINDS: Final = MappingProxyType(
         "expiry-no-date": Kind("info", "`{key}` is {value!r}, which is no date", "write it as 2026-12-31"),
         "same-text": Kind("info", "says {share} what {other} says", "compare the two and keep one"),
         "conflict-markers": Kind("error", "holds an unresolved merge conflict", "keep one side, delete the markers"),
+        "secret": Kind(
+            "warning",
+            "holds what looks like a {kind}",
+            "move it to a password store, name its place here, and change it at its source",
+        ),
         "dangling-wikilink": Kind("info", "[[{target}]] names no memory", "correct the link, or write that memory"),
         # the index
         "index-missing": Kind("warning", "there is no index", "add one line per memory: `- [Title](file.md) — hook`"),
