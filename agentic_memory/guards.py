@@ -112,13 +112,15 @@ def without_new_secrets(filename: str, before: bytes | None, after: bytes) -> by
 
 
 def _secrets(old: str, new: str, *, confirmable: bool) -> Iterator[Objection]:
-    if any(new.count(mark) > old.count(mark) for mark in set(REDACTED.findall(new))):
+    known = secrets_in(old)
+    if any(secret not in new for secret in known) and any(
+        new.count(mark) > old.count(mark) for mark in set(REDACTED.findall(new))
+    ):
         yield Objection(
             "redacted-mark",
             "it would write down the mark that was shown to you in the place of a secret, and the secret itself would be "
             "lost. Use Edit for the part that changes",
         )
-    known = secrets_in(old)
     for finding in find_secrets(new):
         if new[finding.start : finding.end] not in known:
             yield Objection(

@@ -12,6 +12,7 @@ from agentic_memory.document import Document
 from agentic_memory.excerpt import cut_around
 from agentic_memory.fence import as_attribute, fence_id, printable
 from agentic_memory.prompts import load_prompt
+from agentic_memory.shown import as_shown, without_secrets
 from agentic_memory.tokens import estimate_tokens
 from agentic_memory.values import MemoryFile
 
@@ -22,12 +23,16 @@ DAY_NS: Final = 86_400 * 10**9
 
 @dataclass(frozen=True, slots=True)
 class ShownFile:
-    """One file as a hint shows it. ``left_out`` are 1-based inclusive ranges of its lines; empty when it is whole."""
+    """One file as a hint shows it. ``left_out`` are 1-based inclusive ranges of its lines; empty when it is whole.
+
+    ``altered``: it is whole, but for secrets, comments or invisible characters that are not shown as they are.
+    """
 
     filename: str
     version: str
     text: str
     left_out: tuple[tuple[int, int], ...] = ()
+    altered: bool = False
 
     @property
     def tokens(self) -> int:
@@ -44,6 +49,7 @@ def show_file(
     focus: int = 1,
     place: str = "",
     scope: str = "",
+    hide_secrets: bool = True,
 ) -> ShownFile:
     """Render one file in its fence; of one longer than ``max_tokens`` the part around line ``focus``.
 
@@ -54,13 +60,15 @@ def show_file(
         focus: 1-based line that has to be seen.
         place: Its place in the hint, ``1/3``.
         scope: The layer it belongs to, where there are several.
+        hide_secrets: Whether keys and passwords in it stay out of the hint.
     """
-    whole = printable(document.text).rstrip("\n")
+    whole = as_shown(document.text).rstrip("\n")
     shown: str = whole
     left_out: tuple[tuple[int, int], ...] = ()
     if estimate_tokens(whole) > max_tokens:
         pieces = cut_around(whole, max_tokens=max_tokens, focus=focus, header_end=document.body_line - 1)
         shown, left_out = _join(pieces, path, last_line=whole.count("\n") + 1)
+    shown = without_secrets(shown, hide=hide_secrets)
     attributes = f' n="{place}"' if place else ""
     attributes += f' scope="{as_attribute(scope)}"' if scope else ""
     attributes += f' type="{as_attribute(file.type)}"' if file.type else ""
@@ -68,7 +76,8 @@ def show_file(
     text = load_prompt("hint_file").format(
         id=fence_id(shown), file=as_attribute(path), attributes=attributes, text=shown
     )
-    return ShownFile(file.filename, file.version, text, left_out)
+    altered = not left_out and shown != printable(document.text).rstrip("\n")
+    return ShownFile(file.filename, file.version, text, left_out, altered)
 
 
 def _join(pieces: Sequence[tuple[int, str]], path: str, *, last_line: int) -> tuple[str, tuple[tuple[int, int], ...]]:

@@ -292,7 +292,12 @@ class AgenticMemoryMiddleware(MiddlewareBase):
             if parameters.on_error == "raise":
                 raise
             return render_unavailable(instructions, root=store.named_root, reason=str(error)).text
-        section = await section_of(snapshot, instructions=instructions, max_tokens=parameters.memory_max_tokens)
+        section = await section_of(
+            snapshot,
+            instructions=instructions,
+            max_tokens=parameters.memory_max_tokens,
+            hide_secrets=parameters.hides_secrets,
+        )
         return section.text
 
     def _raise_if_asked(self, reply: ReplyMemory) -> None:

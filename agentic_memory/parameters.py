@@ -146,6 +146,11 @@ class MemoryParameters(BaseModel):
         return self.retrieval_async and self.mode != "agent_control"
 
     @property
+    def hides_secrets(self) -> bool:
+        """Whether keys and passwords that stand in memory stay out of what a model is shown."""
+        return self.secrets != "allow"
+
+    @property
     def write_policy(self) -> WritePolicy:
         """What the guards let pass."""
         return WritePolicy(losses=self.losses, secrets=self.secrets)

@@ -153,7 +153,12 @@ class ReplyMemory:
         if snapshot is None:
             reason = self.receipt.failed[-1].error if self.receipt.failed else "it was not loaded"
             return render_unavailable(instructions, root=self._store.named_root, reason=reason).text
-        section = await section_of(snapshot, instructions=instructions, max_tokens=self._parameters.memory_max_tokens)
+        section = await section_of(
+            snapshot,
+            instructions=instructions,
+            max_tokens=self._parameters.memory_max_tokens,
+            hide_secrets=self._parameters.hides_secrets,
+        )
         if self._frozen is None:
             self._note_section(section)
         return section.text
@@ -288,10 +293,11 @@ class ReplyMemory:
             focus=focus,
             place=place,
             scope=snapshot.scope_of(filename),
+            hide_secrets=self._parameters.hides_secrets,
         )
         if file.left_out:
             self.receipt = replace(self.receipt, cut=(*self.receipt.cut, CutFile(filename, file.left_out)))
-        else:
+        elif not file.altered:
             self._note_read(path, record.version, document)
         return file
 

@@ -14,12 +14,13 @@ from agentic_memory.index import IndexEntry, fit_index
 from agentic_memory.layers import SEPARATOR, LayeredSnapshot
 from agentic_memory.prompts import load_prompt
 from agentic_memory.shelf import INDEX_FILENAME, Snapshot, obstacle_problem
+from agentic_memory.shown import as_shown, without_secrets
 from agentic_memory.tokens import estimate_tokens
 
 NAMES_SHARE: Final = 0.25
 """Share of the index budget that may go to naming the entries that fell out of it."""
 
-_rendered: "WeakKeyDictionary[Snapshot, dict[tuple[str, int], Section]]" = WeakKeyDictionary()
+_rendered: "WeakKeyDictionary[Snapshot, dict[tuple[str, int, bool], Section]]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +54,20 @@ class Section:
     indexes: tuple[ShownIndex, ...] = ()
 
 
-async def section_of(snapshot: Snapshot, *, instructions: str, max_tokens: int) -> Section:
+async def section_of(snapshot: Snapshot, *, instructions: str, max_tokens: int, hide_secrets: bool = True) -> Section:
     """Return the section of a snapshot, rendered off the event loop and once."""
     rendered = _rendered.setdefault(snapshot, {})
-    key = (instructions, max_tokens)
+    key = (instructions, max_tokens, hide_secrets)
     if key not in rendered:
         rendered[key] = await anyio.to_thread.run_sync(
-            lambda: render_section(snapshot, instructions=instructions, max_tokens=max_tokens)
+            lambda: render_section(
+                snapshot, instructions=instructions, max_tokens=max_tokens, hide_secrets=hide_secrets
+            )
         )
     return rendered[key]
 
 
-def render_section(snapshot: Snapshot, *, instructions: str, max_tokens: int) -> Section:
+def render_section(snapshot: Snapshot, *, instructions: str, max_tokens: int, hide_secrets: bool = True) -> Section:
     """Render instructions and index; the indexes of all layers together take at most ``max_tokens``.
 
     An index that is too long is cut at whole lines from its middle: head and tail are kept, so neither the oldest nor
@@ -72,13 +75,19 @@ def render_section(snapshot: Snapshot, *, instructions: str, max_tokens: int) ->
     whose entries fell out, within a quarter of the budget.
     """
     if not isinstance(snapshot, LayeredSnapshot):
-        shown = _show_index(snapshot, max_tokens=max_tokens)
+        shown = _show_index(snapshot, max_tokens=max_tokens, hide_secrets=hide_secrets)
         return Section(_join(instructions, snapshot.root, shown.text), (shown,))
     needed = [0 if view.snapshot is None else estimate_tokens(view.snapshot.index.text) for view in snapshot.views]
     indexes = [
         _unavailable(view.root, view.error, scope=view.name)
         if view.snapshot is None
-        else _show_index(view.snapshot, max_tokens=share, scope=view.name, own=view is snapshot.views[0])
+        else _show_index(
+            view.snapshot,
+            max_tokens=share,
+            scope=view.name,
+            own=view is snapshot.views[0],
+            hide_secrets=hide_secrets,
+        )
         for view, share in zip(snapshot.views, share_out(max_tokens, needed), strict=True)
     ]
     own, *others = indexes
@@ -104,7 +113,9 @@ def render_unavailable(instructions: str, *, root: str, reason: str) -> Section:
     return Section(_join(instructions, root, _unavailable(root, reason).text))
 
 
-def _show_index(snapshot: Snapshot, *, max_tokens: int, scope: str = "", own: bool = True) -> ShownIndex:
+def _show_index(
+    snapshot: Snapshot, *, max_tokens: int, hide_secrets: bool, scope: str = "", own: bool = True
+) -> ShownIndex:
     file = f"{snapshot.root}/{INDEX_FILENAME}"
     filename = INDEX_FILENAME if own else f"{scope}{SEPARATOR}{INDEX_FILENAME}"
     record = snapshot.index_record
@@ -117,8 +128,12 @@ def _show_index(snapshot: Snapshot, *, max_tokens: int, scope: str = "", own: bo
         text = _fenced(file, load_prompt("index_empty"), scope=scope)
         return ShownIndex(filename, snapshot, text, version, complete=True)
     if not fitted.cut_lines:
-        text = _fenced(file, printable(snapshot.index.text).rstrip("\n"), scope=scope)
-        return ShownIndex(filename, snapshot, text, version, complete=True)
+        shown = without_secrets(as_shown(snapshot.index.text), hide=hide_secrets)
+        # What is not shown as it is has not been read: the agent must not write it back so.
+        complete = shown == printable(snapshot.index.text)
+        return ShownIndex(
+            filename, snapshot, _fenced(file, shown.rstrip("\n"), scope=scope), version, complete=complete
+        )
     fitted = fit_index(snapshot.index, max_tokens=int(max_tokens * (1 - NAMES_SHARE)))
     note = load_prompt("index_cut").format(
         lines=_ranges(fitted.cut_lines),
@@ -127,7 +142,8 @@ def _show_index(snapshot: Snapshot, *, max_tokens: int, scope: str = "", own: bo
         file=as_attribute(file),
         first=fitted.cut_lines[0][0],
     )
-    text = _fenced(file, printable(fitted.text).rstrip("\n"), note=f"\n{note}", scope=scope)
+    index = without_secrets(as_shown(fitted.text), hide=hide_secrets).rstrip("\n")
+    text = _fenced(file, index, note=f"\n{note}", scope=scope)
     return ShownIndex(filename, snapshot, text, version, cut_lines=fitted.cut_lines, cut_entries=fitted.cut)
 
 

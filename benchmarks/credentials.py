@@ -26,7 +26,7 @@ def is_found(case: Case) -> bool:
 
 def detect_secrets(text: str) -> bool:
     """Ask the package detect-secrets, with its plugins and filters as it comes."""
-    from detect_secrets import SecretsCollection
+    from detect_secrets.core.secrets_collection import SecretsCollection
     from detect_secrets.settings import default_settings
 
     with tempfile.NamedTemporaryFile("w", suffix=".md", encoding="utf-8") as file, default_settings():

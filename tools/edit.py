@@ -14,7 +14,7 @@ from agentic_memory.tools.answers import Refusal, answer, answers_errors
 from agentic_memory.tools.backend import choose_backend
 from agentic_memory.tools.cache import drop_cache, refresh_cache, show_text
 from agentic_memory.tools.diffs import unified_diff
-from agentic_memory.tools.guarding import refuse_harm
+from agentic_memory.tools.guarding import SECRETS_LEFT_OUT, leave_out_secrets, refuse_harm
 from agentic_memory.tools.inputs import check_absolute, check_text
 from agentic_memory.tools.merging import merge_newer
 from agentic_memory.tools.reads import note_read
@@ -91,6 +91,8 @@ class Edit(agentscope.tool.Edit):
                 _check_matches(file_path, result, text, old_string, replace_all=replace_all, seen=seen)
                 data = encode(result.text, encoding)
             # What is taken out in so many words was not cut off; of the rest the guards judge.
+            kept = leave_out_secrets(_agent_state, file_path, current, data)
+            note, data = SECRETS_LEFT_OUT if kept != data else "", kept
             call = {"file_path": file_path, "old_string": old_string, "new_string": new_string}
             refuse_harm(_agent_state, file_path, current, data, call=call, deletes=not new_string)
             try:
@@ -102,7 +104,7 @@ class Edit(agentscope.tool.Edit):
                 await self._remember(file_path, data, _agent_state, seen, None if edited is None else edited[0])
             replaced = f"all {count} occurrences" if replace_all else "1 occurrence"
             return answer(
-                f"Successfully replaced {replaced} in {file_path}{_CHANGED if seen is Seen.BEFORE else ''}",
+                f"Successfully replaced {replaced} in {file_path}{_CHANGED if seen is Seen.BEFORE else ''}{note}",
                 diff=unified_diff(show_text(current), show_text(data), path=file_path),
                 file_path=file_path,
                 occurrences=count,

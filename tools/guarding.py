@@ -12,7 +12,7 @@ from typing import Any, Final
 from agentscope.state import AgentState
 
 from agentic_memory.document import parse_document
-from agentic_memory.guards import AMOUNTS, WritePolicy, objections_to
+from agentic_memory.guards import AMOUNTS, WritePolicy, objections_to, without_new_secrets
 from agentic_memory.index import INDEX_FILENAME
 from agentic_memory.tools.answers import Refusal
 from agentic_memory.tools.reads import normalise_path
@@ -24,6 +24,11 @@ CONFIRMED_KEY: Final = "agentic_memory.confirmed"
 """Where the writes stand that a person has let pass, as digests."""
 MAX_CONFIRMED: Final = 50
 """Confirmations remembered; each is used up by the write it is for."""
+
+
+SECRETS_LEFT_OUT: Final = (
+    " What looked like a key or a password was left out: memory is no place for it. Tell the user."
+)
 
 
 def note_policy(state: AgentState, root: str, policy: WritePolicy) -> None:
@@ -72,6 +77,14 @@ def refuse_harm(
         return
     if objections:
         raise Refusal(f"{path} was not written: {objections[0].message}.")
+
+
+def leave_out_secrets(state: AgentState | None, path: str, before: bytes, after: bytes) -> bytes:
+    """Return ``after`` with a note in the place of each new secret, where that is the policy."""
+    policy = policy_for(state, path)
+    if policy is None or policy.secrets != "redact":
+        return after
+    return without_new_secrets(path, before, after)
 
 
 def note_confirmed(state: AgentState, call: dict[str, Any]) -> None:

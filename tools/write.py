@@ -15,7 +15,7 @@ from agentic_memory.tools.answers import Refusal, answer, answers_errors
 from agentic_memory.tools.backend import choose_backend
 from agentic_memory.tools.cache import drop_cache, refresh_cache, show_text
 from agentic_memory.tools.diffs import unified_diff
-from agentic_memory.tools.guarding import refuse_harm
+from agentic_memory.tools.guarding import SECRETS_LEFT_OUT, leave_out_secrets, refuse_harm
 from agentic_memory.tools.inputs import check_absolute, check_text
 from agentic_memory.tools.merging import describe_merged, merge_newer
 from agentic_memory.tools.newlines import is_uniformly_crlf
@@ -69,6 +69,8 @@ class Write(agentscope.tool.Write):
                 if data == current:
                     return await self._report(file_path, current, data, _agent_state)
                 known = await self._known(file_path, current, _agent_state)
+            sent = leave_out_secrets(_agent_state, file_path, known, data)
+            note, data = SECRETS_LEFT_OUT if sent != data else "", sent
             refuse_harm(_agent_state, file_path, known, data, call={"file_path": file_path, "content": content})
             if current is not None and known != current:
                 data = await merge_newer(file_path, base=known, ours=sent, theirs=current)
@@ -78,7 +80,7 @@ class Write(agentscope.tool.Write):
             except Conflict as conflict:
                 current = conflict.current
             else:
-                return await self._report(file_path, current, data, _agent_state, sent=sent)
+                return await self._report(file_path, current, data, _agent_state, sent=sent, note=note)
         raise Conflict(file_path, expected="the bytes just seen", current=current)
 
     async def _look(self, path: str) -> bytes | None:
@@ -105,15 +107,21 @@ class Write(agentscope.tool.Write):
         return known
 
     async def _report(
-        self, path: str, before: bytes | None, after: bytes, state: AgentState | None, *, sent: bytes | None = None
+        self,
+        path: str,
+        before: bytes | None,
+        after: bytes,
+        state: AgentState | None,
+        *,
+        sent: bytes | None = None,
+        note: str = "",
     ) -> ToolChunk:
-        note = ""
         if before is None and was_seen(state, path):
-            note = " It had been removed since you read it, so it was created anew."
+            note += " It had been removed since you read it, so it was created anew."
         if state is not None and sent is not None and sent != after:
             # The agent goes on from what it sent. If the merged text counted as read, a next Write without what others
             # added would take that out again; so it is merged once more.
-            note = describe_merged(path, sent=sent, written=after)
+            note += describe_merged(path, sent=sent, written=after)
             note_read(state, path, remember_base(sent))
             drop_cache(state, path)
         elif state is not None:

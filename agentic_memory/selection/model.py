@@ -3,12 +3,14 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, Final
 
 from agentscope.message import SystemMsg, UserMsg
 from agentscope.model import ChatModelBase
 from pydantic import BaseModel, BeforeValidator, Field
 
+from agentic_memory.credentials import redact
 from agentic_memory.errors import AgenticMemoryError
 from agentic_memory.selection.selector import Spending, StructuredCall
 
@@ -92,11 +94,17 @@ async def pick_by_model(
             raise MalformedPick(f"the model answered {str(answer.content)[:200]!r}, which is no list of file names")
 
 
+@lru_cache(maxsize=10_000)
+def _redacted(description: str) -> str:
+    # A file is chosen without its secrets, whatever the policy. Cached: it is asked for every file in every reply.
+    return redact(description)
+
+
 def render_manifest(files: Iterable[tuple[str, str, str]], *, max_description: int) -> str:
     """List (filename, type, description) one per line; descriptions are cut at ``max_description`` characters."""
     lines = []
     for number, (filename, kind, description) in enumerate(files, 1):
-        shown = " ".join(description.split())
+        shown = _redacted(" ".join(description.split()))
         if len(shown) > max_description:
             shown = shown[:max_description].rstrip() + "…"
         name = _CONTROL.sub("?", filename)  # a name with a newline in it must not forge a line of its own

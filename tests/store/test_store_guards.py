@@ -4,7 +4,7 @@ import pytest
 
 from agentic_memory.backends import InMemoryBackend
 from agentic_memory.errors import InvalidMemory, WriteRefused
-from agentic_memory.guards import MAX_FILE_BYTES
+from agentic_memory.guards import MAX_FILE_BYTES, WritePolicy
 from agentic_memory.store import MemoryStore
 
 LONG = "".join(f"{number}: it went well.\n" for number in range(99))
@@ -52,3 +52,23 @@ async def test_what_is_added_is_guarded_too(store):
     with pytest.raises(WriteRefused, match="rest of file"):
         await store.add(name="Stub", description="d", type="user", content="[rest of file unchanged]\n")
     assert [file.filename for file in await store.get_all()] == ["log.md"]
+
+
+async def test_a_secret_is_refused_and_kept_nowhere():
+    token = "ghp_" + "aB3dE6gH9" * 4
+    store = MemoryStore(workdir="/w", backend=InMemoryBackend())
+    with pytest.raises(WriteRefused, match="github token") as caught:
+        await store.add(name="Key", description="CI", type="reference", content=f"Use {token}.\n")
+    assert token not in str(caught.value)
+    assert await store.get_all() == []
+
+
+async def test_a_redacted_secret_stands_neither_in_the_file_nor_in_the_index_nor_in_the_history():
+    token = "ghp_" + "aB3dE6gH9" * 4
+    store = MemoryStore(workdir="/w", backend=InMemoryBackend(), policy=WritePolicy(secrets="redact"))
+    added = await store.add(name="Key", description=f"CI with {token}", type="reference", content=f"Use {token}.\n")
+    assert added.content == "Use [redacted github-token].\n"
+    await store.update("key.md", description=f"CI: {token}")
+    tree = await store.backend.snapshot("/w/Memory", known=())
+    assert [record.path for record in tree.files if token.encode() in (record.data or b"")] == []
+    assert "redacted" in (await store.load()).index.text
