@@ -10,12 +10,11 @@ from agentic_memory.backends import ABSENT, version_of
 from agentic_memory.bases import BaseSource, remember_base
 from agentic_memory.encodings import decode
 from agentic_memory.errors import Conflict
-from agentic_memory.stubs import find_stub
 from agentic_memory.tools.answers import Refusal, answer, answers_errors
 from agentic_memory.tools.backend import choose_backend
 from agentic_memory.tools.cache import drop_cache, refresh_cache, show_text
 from agentic_memory.tools.diffs import unified_diff
-from agentic_memory.tools.guarding import SECRETS_LEFT_OUT, leave_out_secrets, refuse_harm
+from agentic_memory.tools.guarding import SECRETS_LEFT_OUT, leave_out_secrets, objections_of_tool, refuse_harm
 from agentic_memory.tools.inputs import check_absolute, check_text
 from agentic_memory.tools.merging import describe_merged, merge_newer
 from agentic_memory.tools.newlines import is_uniformly_crlf
@@ -58,8 +57,8 @@ class Write(agentscope.tool.Write):
         check_text(content, "content")
         seen_before = was_seen(_agent_state, file_path)
         # To an agent that never saw the path, creating is tried at once: if something is there after all, the conflict
-        # brings its bytes along. A stub may be the file's own line, though, which takes a look to tell.
-        look = seen_before or find_stub(content, old="") is not None
+        # brings its bytes along. What a guard objects to may be the file's own, though, which takes a look to tell.
+        look = seen_before or bool(objections_of_tool(_agent_state, file_path, b"", content.encode()))
         current = await self._look(file_path) if look else None
         for _ in range(MAX_ATTEMPTS):
             sent = data = content.encode()

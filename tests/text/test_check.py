@@ -39,7 +39,7 @@ def test_the_docstring_explains_every_code() -> None:
 
 def test_every_code_says_what_is_wrong_and_what_to_do() -> None:
     blanks = (
-        "advice byte date description encoding filename first key length limit lines other proposal reason share target "
+        "advice byte date description encoding filename first key kind length limit lines other proposal reason share target "
         "text title tokens value"
     )
     details = dict.fromkeys(blanks.split(), "X")
