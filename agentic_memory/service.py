@@ -194,7 +194,7 @@ class MemoryMiddlewareFactory:
         inner = app.router.lifespan_context
 
         @asynccontextmanager
-        async def lifespan(app: "FastAPI") -> AsyncIterator[Mapping[str, Any] | None]:
+        async def lifespan(app: "FastAPI") -> AsyncIterator[Any]:
             async with inner(app) as state:
                 try:
                     yield state
