@@ -180,8 +180,9 @@ class HintLedger:
         for hint in earlier:
             if total <= max_tokens // 2:
                 break
-            names = ", ".join(as_attribute(name) for name in hint["files"])
-            blocks[hint["block"]].hint = load_prompt("hint_removed").format(names=names)
+            if hint["files"]:  # a line that shows no file stays: it is as short as what would replace it
+                names = ", ".join(as_attribute(name) for name in hint["files"])
+                blocks[hint["block"]].hint = load_prompt("hint_removed").format(names=names)
             removed.update(dict.fromkeys(hint["files"]))
             total -= hint["tokens"]
             self.data["hints"] = [item for item in self.data["hints"] if item["block"] != hint["block"]]

@@ -64,6 +64,7 @@ class Receipt:
         loaded: Files put into the context by this reply.
         cut: MEMORY.md or files of which lines were left out.
         left_out: Files not shown: index entries that fell out, picks already in the context, names nobody has.
+        edited: Files that somebody else changed since the agent's last reply, as it was told.
         failed: What failed.
         selector_calls: Model calls made to pick files.
         selector_input_tokens, selector_output_tokens: What those calls cost, as the model told.
@@ -85,6 +86,7 @@ class Receipt:
     loaded: tuple[LoadedFile, ...] = ()
     cut: tuple[CutFile, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    edited: tuple[str, ...] = ()
     failed: tuple[Failure, ...] = ()
     selector_calls: int = 0
     selector_input_tokens: int = 0
@@ -109,6 +111,7 @@ class Receipt:
             for item in known.get("cut", ())
         )
         known["left_out"] = tuple(LeftOut(**item) for item in known.get("left_out", ()))
+        known["edited"] = tuple(known.get("edited", ()))
         known["failed"] = tuple(Failure(**item) for item in known.get("failed", ()))
         return cls(**known)
 

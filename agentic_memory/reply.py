@@ -16,6 +16,7 @@ from agentic_memory.backends import ABSENT
 from agentic_memory.bases import remember_base
 from agentic_memory.document import Document
 from agentic_memory.errors import AgenticMemoryError, BackendUnavailable
+from agentic_memory.hand_edits import compare, own_part, parse_sighting, render_edits, sight
 from agentic_memory.hints import HintLedger, ShownFile, render_hint, show_file
 from agentic_memory.history.entries import Author
 from agentic_memory.layers import LayeredSnapshot
@@ -28,8 +29,12 @@ from agentic_memory.selection.selector import Selection, Selector, StructuredCal
 from agentic_memory.shelf import INDEX_FILENAME, Snapshot
 from agentic_memory.store import MemoryStore
 from agentic_memory.tokens import estimate_tokens
+from agentic_memory.tools.edit import Edit
 from agentic_memory.tools.guarding import note_policy
+from agentic_memory.tools.memory_tool import MemoryTool
 from agentic_memory.tools.reads import keep_reads, note_read
+from agentic_memory.tools.seen import Seen, how_seen
+from agentic_memory.tools.write import Write
 from agentic_memory.usage import instructions_for
 
 logger = logging.getLogger("agentic_memory")
@@ -71,7 +76,10 @@ class ReplyMemory:
         self._picked = False
         self._ranking_noted = False
         self._resumed = resumed
-        self._acted = False
+        self._acted = self._acted_elsewhere = False
+        self._looked_last: Snapshot | None = None
+        self._missed: tuple[str, ...] = ()
+        self._writes_before = 0
         self._recording: asyncio.Task[None] | None = None
         self.causes: list[Exception] = []
         self.receipt = Receipt(session_id=agent.state.session_id, query=query.text)
@@ -97,6 +105,7 @@ class ReplyMemory:
             self.receipt = replace(self.receipt, memory_dir=root)
             if self._resumed:
                 self._take_up()
+            self._writes_before = await self._store.writes()
             snapshot = await self._load_in_time()
         except Exception as error:  # noqa: BLE001 - whatever the backend raises, memory must not end the reply
             self._fail("load", error)
@@ -195,12 +204,14 @@ class ReplyMemory:
         Returns:
             The blocks that were put into the context.
         """
-        if not self._parameters.recalls:
-            return []
         shown_before = len(self._shown_blocks)
         first, self._stepped = not self._stepped, True
+        snapshot = await asyncio.shield(self._loading) if first else None
+        if snapshot is not None:
+            self._tell_edits(snapshot)
+        if not self._parameters.recalls:
+            return self._shown_blocks[shown_before:]
         if first:
-            snapshot = await asyncio.shield(self._loading)
             self._trim()
             if self._parameters.first_step_wait > 0:
                 await self._first_step(snapshot)
@@ -234,7 +245,7 @@ class ReplyMemory:
             for name in pick.unknown:
                 self._leave_out(name, "picked by the model, but there is no such file")
             self._show(snapshot, pick)
-        elif not self._shown_blocks:
+        elif not self._shown_tokens:
             self._show(snapshot, await self._recall.instead())
 
     def _show(self, snapshot: Snapshot, selection: Selection) -> None:
@@ -253,18 +264,22 @@ class ReplyMemory:
             shown.append(file)
         if not shown:
             return
+        self._put(render_hint(shown), shown)
         state = self._agent.state
-        block = HintBlock(hint=render_hint(shown))
-        state.append_context(self._agent.name, [block])
-        self._shown_blocks.append(block)
-        self._ledger.add(block, shown, reply_id=state.reply_id, tokens=estimate_tokens(str(block.hint)))
-        self._events.append(
-            HintBlockEvent(reply_id=state.reply_id, block_id=block.id, source=block.source, hint=block.hint)
-        )
         loaded = tuple(
             LoadedFile(file.filename, file.version, selection.by, file.tokens, state.cur_iter) for file in shown
         )
         self.receipt = replace(self.receipt, loaded=(*self.receipt.loaded, *loaded))
+
+    def _put(self, hint: str, shown: Sequence[ShownFile] = ()) -> None:
+        """Put a hint into the context."""
+        state, block = self._agent.state, HintBlock(hint=hint)
+        state.append_context(self._agent.name, [block])
+        self._shown_blocks.append(block)
+        self._ledger.add(block, shown, reply_id=state.reply_id, tokens=estimate_tokens(hint))
+        self._events.append(
+            HintBlockEvent(reply_id=state.reply_id, block_id=block.id, source=block.source, hint=block.hint)
+        )
 
     def _fresh(self, snapshot: Snapshot, filenames: Sequence[str]) -> list[str]:
         """Return what of ``filenames`` is to be shown: successors for what is superseded, and nothing twice."""
@@ -331,6 +346,38 @@ class ReplyMemory:
         for filename in self._ledger.trim(max_tokens=limit, reply_id=self._agent.state.reply_id):
             self._leave_out(filename, "shown by an earlier reply, taken out of the context to save room")
 
+    # ------------------------------------------------------------------ hand edits
+
+    def _tell_edits(self, snapshot: Snapshot) -> None:
+        """Tell the agent in one line what somebody else changed since it last looked; nothing in its first reply."""
+        last = parse_sighting(self._ledger.peek("seen"))
+        if last is None:
+            return
+        state = self._agent.state
+
+        def knows(filename: str) -> bool:
+            own = own_part(snapshot)
+            document = own.index_document if filename == INDEX_FILENAME else own.documents[filename][1]
+            return how_seen(state, own.path_of(filename), document.encode(document.text)) is Seen.CURRENT
+
+        edits, self._missed = compare(last, snapshot, written=self._store.written_since(), knows=knows)
+        if edits:
+            self._put(render_edits(edits, language=self._parameters.language))
+            self.receipt = replace(self.receipt, edited=(*self.receipt.edited, *edits.filenames))
+
+    def _note_sighting(self) -> None:
+        """Keep what the agent has seen for its next reply; one that never came to a step has seen nothing."""
+        looked = self._loading.done() and not self._loading.cancelled()
+        snapshot = self._loading.result() if looked else None
+        if snapshot is None or not self._stepped:
+            return
+        # What a shell changed is only known from a look at the end, and then all that changed till there is its own.
+        if self._looked_last is not None and self._acted_elsewhere:
+            snapshot = self._looked_last
+        last = parse_sighting(self._ledger.peek("seen"))
+        written = self._store.written_since(self._writes_before)
+        self._ledger.data["seen"] = sight(snapshot, written=written, last=last, missed=self._missed).as_dict()
+
     # ------------------------------------------------------------------ history
 
     async def _begin_history(self) -> None:
@@ -342,14 +389,16 @@ class ReplyMemory:
 
     async def note_tool(self, call: ToolCallBlock) -> None:
         """Remember whether a tool ran that may have changed files."""
-        if self._acted or not self._parameters.history:
+        if self._acted_elsewhere or not self._parameters.history:
             return
         try:
             tool = await self._agent.toolkit.get_tool(call.name)
             harmless = tool is not None and await tool.check_read_only(json.loads(call.input or "{}"))
         except Exception:  # noqa: BLE001 - a tool that cannot say it is harmless may not be
-            harmless = False
-        self._acted = not harmless
+            tool, harmless = None, False
+        if not harmless:
+            self._acted = True
+            self._acted_elsewhere = not isinstance(tool, Write | Edit | MemoryTool)
 
     async def record_changes(self) -> None:
         """Look once more when a tool may have changed files, and write down what did change."""
@@ -359,7 +408,7 @@ class ReplyMemory:
         if not self._acted:
             return
         try:
-            await self._load_in_time()
+            self._looked_last = await self._load_in_time()
         except Exception as error:  # noqa: BLE001 - the next look will notice it
             self._fail_history(error)
             return
@@ -410,6 +459,7 @@ class ReplyMemory:
             backend_calls=self._parked_calls + self._store.round_trips - self._calls_before,
         )
         data["receipt"] = self.receipt.as_dict()
+        self._note_sighting()
         if state.has_awaiting_tool_calls(self._agent.name):
             data["parked"] = {"reply_id": state.reply_id, "section": self._frozen, "picked": self._picked}
         else:

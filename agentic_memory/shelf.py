@@ -26,6 +26,8 @@ from agentic_memory.values import Match, MemoryFile, Problem
 INDEX_FILENAME: Final = "MEMORY.md"
 MAX_SHELVES: Final = 64
 """Memories kept in one process. An agent service has one per user; the least recently used gives way."""
+MAX_WRITTEN: Final = 1_000
+"""Files remembered as written by this process; one that is forgotten is taken for somebody else's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +190,28 @@ class Shelf:
         self._snapshot: Snapshot | None = None
         self._searchable: Snapshot | None = None
         self._lock = Lock()
+        self._written: OrderedDict[str, tuple[int, str | None]] = OrderedDict()
+        self._writes = 0
+
+    def note_written(self, versions: Mapping[str, str | None]) -> None:
+        """Remember that a program's store made these versions of files; None: it took the file away."""
+        with self._lock:
+            self._writes += 1
+            for filename, version in versions.items():
+                self._written[filename] = (self._writes, version)
+                self._written.move_to_end(filename)
+            while len(self._written) > MAX_WRITTEN:
+                self._written.popitem(last=False)
+
+    @property
+    def writes(self) -> int:
+        """How often ``note_written`` was called."""
+        return self._writes
+
+    def written_since(self, writes: int) -> dict[str, str | None]:
+        """Return the last version written of each file after so many writes."""
+        with self._lock:
+            return {filename: version for filename, (at, version) in self._written.items() if at > writes}
 
     @property
     def known(self) -> Mapping[str, object]:

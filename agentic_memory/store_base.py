@@ -164,6 +164,14 @@ class StoreBase:
             return 0
         return await record(await self._archive(), past=(await self._shelf_here()).past)
 
+    async def writes(self) -> int:
+        """Return how often programs of this process wrote to the memory: what ``written_since`` takes."""
+        return (await self._shelf_here()).writes
+
+    def written_since(self, writes: int = 0) -> dict[str, str | None]:
+        """Return the last version that programs of this process made of each file; None: they took it away."""
+        return {} if self._shelf is None else self._shelf.written_since(writes)
+
     async def begin_reply(self, token: object, author: Callable[[], Author]) -> None:
         """Put what changes from now on down to a reply of an agent, until ``end_reply``."""
         (await self._shelf_here()).past.begin_reply(token, author)

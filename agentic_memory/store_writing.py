@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 import anyio
 
-from agentic_memory.backends import ABSENT, Change
+from agentic_memory.backends import ABSENT, Change, version_of
 from agentic_memory.bases import base_of, find_base, remember_base
 from agentic_memory.document import Document
 from agentic_memory.draft import Draft
@@ -246,21 +246,24 @@ class StoreWriting(StorePast):
                 return planned, draft, transaction
 
     async def _write(self, draft: Draft, changes: list[Change], *, why: str, transaction: str) -> None:
-        snapshot = draft.snapshot
-        if not self._keeps_history:
+        snapshot, results = draft.snapshot, draft.results()
+        shelf, author = await self._shelf_here(), await self._author()
+        if self._keeps_history:
+            await transact_and_keep(
+                self._backend,
+                changes,
+                after=results,
+                look=snapshot,
+                archive=await self._archive(),
+                past=shelf.past,
+                author=author,
+                why=why,
+                transaction=transaction,
+            )
+        else:
             await self._backend.transact(changes, within=snapshot.root)
-            return
-        await transact_and_keep(
-            self._backend,
-            changes,
-            after=draft.results(),
-            look=snapshot,
-            archive=await self._archive(),
-            past=(await self._shelf_here()).past,
-            author=await self._author(),
-            why=why,
-            transaction=transaction,
-        )
+        if author.who != "person":
+            shelf.note_written({name: None if data is None else version_of(data) for name, data in results.items()})
 
 
 def file_of(transaction: Transaction) -> MemoryFile:

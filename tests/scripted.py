@@ -44,7 +44,7 @@ class ScriptExhaustedError(AssertionError):
     """The code under test called the model more often than the test said it would."""
 
 
-def call_tool(name: str, **arguments: Any) -> ToolCallBlock:
+def call_tool(name: str, /, **arguments: Any) -> ToolCallBlock:
     """Return the block by which a model calls the tool ``name``."""
     return ToolCallBlock(id=f"call-{next(_numbers)}", name=name, input=json.dumps(arguments, ensure_ascii=False))
 
