@@ -21,6 +21,7 @@ from agentic_memory.scopes import Identity
 from agentic_memory.values import Match, MemoryFile, Problem, Repair
 
 if TYPE_CHECKING:
+    from agentic_memory.facade.memory import Memory
     from agentic_memory.guards import WritePolicy
     from agentic_memory.history.entries import Version
     from agentic_memory.middleware import AgenticMemoryMiddleware
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _HOMES: Final = {
     "AgenticMemoryMiddleware": "agentic_memory.middleware",
     "Layer": "agentic_memory.places",
+    "Memory": "agentic_memory.facade.memory",
     "MemoryStore": "agentic_memory.store",
     "Receipt": "agentic_memory.receipt",
     "Snapshot": "agentic_memory.shelf",
@@ -48,6 +50,7 @@ __all__ = [
     "InvalidMemory",
     "Layer",
     "Match",
+    "Memory",
     "MemoryFile",
     "MemoryNotFound",
     "MemoryStore",

@@ -16,6 +16,7 @@ from agentic_memory.lines import one_line
 from agentic_memory.operations import Create
 from agentic_memory.rendering import FIELD_ORDER
 from agentic_memory.shelf import Snapshot
+from agentic_memory.stale import Stale, unless_changed
 from agentic_memory.store import MemoryStore
 from agentic_memory.transfer.items import Item, Parsed
 from agentic_memory.values import Problem
@@ -74,10 +75,6 @@ class ImportReport:
             "memories": [arrival.as_dict() for arrival in self.arrivals],
             "problems": [problem.as_dict() for problem in self.problems],
         }
-
-
-class _Stale(Exception):
-    """The memory is another than the one the import was planned on."""
 
 
 def choose_owner(items: Sequence[Item], owner: str | None) -> tuple[Item, ...]:
@@ -140,13 +137,9 @@ async def import_items(store: MemoryStore, parsed: Parsed, *, apply: bool, why: 
         if not apply or not operations:
             return ImportReport(arrivals, parsed.problems, apply)
 
-        def check(current: Snapshot, planned: Snapshot = snapshot) -> None:
-            if current is not planned and _versions(current) != _versions(planned):
-                raise _Stale
-
         try:
-            transaction = await store.apply(operations, why=why, check=check)
-        except (_Stale, Conflict):
+            transaction = await store.apply(operations, why=why, check=unless_changed(snapshot))
+        except (Stale, Conflict):
             continue
         except WriteRefused as error:
             # What a guard does not let in must not keep the rest out.
@@ -157,10 +150,6 @@ async def import_items(store: MemoryStore, parsed: Parsed, *, apply: bool, why: 
             continue
         return ImportReport(arrivals, parsed.problems, apply, transaction.id)
     raise BackendUnavailable(f"{store.named_root}: others kept changing it, so nothing was imported; try again")
-
-
-def _versions(snapshot: Snapshot) -> dict[str, str]:
-    return {record.path: record.version for record in snapshot.tree.files}
 
 
 def _is(arrival: Arrival, filename: str) -> bool:

@@ -1,0 +1,1 @@
+"""The calls that Mem0's users know, on Markdown files."""
