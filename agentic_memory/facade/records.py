@@ -131,7 +131,8 @@ def _write(value: Any) -> str:
     """Write a JSON value so that ``_read`` gives it back: texts as they are, unless they would read as something else."""
     if isinstance(value, str) and value and one_line(value) == value and _read(value) == value:
         return value
-    return json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False)
+    return text if one_line(text) == text else json.dumps(value)
 
 
 def _read(text: str) -> Any:
