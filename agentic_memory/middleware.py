@@ -1,7 +1,8 @@
 """``AgenticMemoryMiddleware``: AgentScope's hooks, each a thin call into the memory of the running reply."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from agentscope.agent import Agent
@@ -33,7 +34,10 @@ from agentic_memory.tokens import BYTES_PER_TOKEN
 from agentic_memory.tools import MemoryAdd, MemoryForget, MemorySearch, MemoryUpdate
 from agentic_memory.tools.memory_tool import StoreSource, ask_a_person, is_unasked
 from agentic_memory.usage import instructions_for
+from agentic_memory.write_back import Watch, WriteBack
 
+DRAIN_SECONDS: Final = 10.0
+"""For a shutdown: what a service is usually given before it is killed, and some."""
 NextHandler = Callable[..., AsyncGenerator[Any, None]]
 
 
@@ -92,6 +96,7 @@ class AgenticMemoryMiddleware(MiddlewareBase):
             raise UnsafePath("identity is given, but everybody would share one memory: give scope='user' or layers too")
         self._places = Places(chosen, identity=identity, **where) if chosen else None
         self._shared = None if self._places else MemoryStore(**where)
+        self._write_back = WriteBack(self._parameters)
         # The replies under way, by agent: weak, so that an agent dropped in mid-reply takes its entry along.
         self._replies: WeakKeyDictionary[Agent, list[ReplyMemory]] = WeakKeyDictionary()
         self._stores: WeakKeyDictionary[Agent, MemoryStore] = WeakKeyDictionary()  # of each agent's last reply
@@ -137,8 +142,12 @@ class AgenticMemoryMiddleware(MiddlewareBase):
         writers = (MemoryAdd, MemoryUpdate, MemoryForget)
         return [MemorySearch(store), *(writer(store, permission=permission) for writer in writers)]
 
-    async def aclose(self) -> None:
-        """Release what the middleware holds."""
+    async def aclose(self, *, timeout: float = DRAIN_SECONDS) -> None:
+        """Let what replies taught be written within ``timeout`` seconds, and release what the middleware holds.
+
+        What is not written by then stands in the queue of the memory, and is learnt after a later reply.
+        """
+        await self._write_back.aclose(timeout=timeout)
         for store in self._places.stores() if self._places else [self.store]:
             await store.aclose()
 
@@ -161,17 +170,27 @@ class AgenticMemoryMiddleware(MiddlewareBase):
             async for item in next_handler(**input_kwargs):
                 yield item
             return
-        reply = self._begin(agent, inputs)
+        said, history, resumed = _taken_in(agent, inputs)
+        reply = self._begin(agent, said, history, resumed=resumed)
         running = self._replies.setdefault(agent, [])
         running.append(reply)
+        watch: Watch | None = None
         try:
+            if self._parameters.write_back == "extract":
+                watch = await self._write_back.watch(agent, self._stores[agent], said, resumed=resumed)
             async for item in next_handler(**input_kwargs):
+                if watch is not None and (noted := watch.see(item)) is not None:
+                    reply.note_learnt(noted)
                 yield item
             await reply.record_changes()
+            if watch is not None and self._parameters.await_write and (task := watch.learn(reply.note_learnt)):
+                await asyncio.wait({task})
         finally:
             running.remove(reply)
             await reply.close()
             _trace(reply.receipt)
+            if watch is not None:
+                watch.learn(reply.note_learnt)  # last, so that nothing of it runs before the caller has the answer
 
     async def on_compress_context(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., Awaitable[None]]
@@ -244,22 +263,8 @@ class AgenticMemoryMiddleware(MiddlewareBase):
 
     # ------------------------------------------------------------------ inside
 
-    def _begin(self, agent: Agent, inputs: Any) -> ReplyMemory:
-        own = agent.name
-        history = [message for message in agent.state.context if _text(message)]
-        resumed = isinstance(inputs, UserConfirmResultEvent | ExternalExecutionResultEvent)
-        new = [inputs] if isinstance(inputs, Msg) else inputs if isinstance(inputs, list) else []
-        new = [message for message in new if isinstance(message, Msg)]
-        if not new:
-            # Observed before, or answered by a confirmation: what was said last by anybody else.
-            end = len(history)
-            while resumed and end and history[end - 1].name == own:
-                end -= 1
-            start = end
-            while start and history[start - 1].name != own:
-                start -= 1
-            new, history = history[start:end], history[:start]
-        query = build_query([_text(message) for message in new], [_text(message) for message in history])
+    def _begin(self, agent: Agent, said: Sequence[Msg], history: Sequence[Msg], *, resumed: bool) -> ReplyMemory:
+        query = build_query([_text(message) for message in said], [_text(message) for message in history])
         store = self._stores[agent] = self._shared or self._store_for(agent, agent.state)
         return ReplyMemory(
             agent=agent,
@@ -303,6 +308,25 @@ class AgenticMemoryMiddleware(MiddlewareBase):
     def _raise_if_asked(self, reply: ReplyMemory) -> None:
         if self._parameters.on_error == "raise" and reply.causes:
             raise reply.causes[0]
+
+
+def _taken_in(agent: Agent, inputs: Any) -> tuple[list[Msg], list[Msg], bool]:
+    """Return what a reply answers, the messages before it, and whether it goes on after a confirmation."""
+    own = agent.name
+    history = [message for message in agent.state.context if _text(message)]
+    resumed = isinstance(inputs, UserConfirmResultEvent | ExternalExecutionResultEvent)
+    new = [inputs] if isinstance(inputs, Msg) else inputs if isinstance(inputs, list) else []
+    new = [message for message in new if isinstance(message, Msg)]
+    if not new:
+        # Observed before, or answered by a confirmation: what was said last by anybody else.
+        end = len(history)
+        while resumed and end and history[end - 1].name == own:
+            end -= 1
+        start = end
+        while start and history[start - 1].name != own:
+            start -= 1
+        new, history = history[start:end], history[:start]
+    return new, history, resumed
 
 
 def _text(message: Msg) -> str:

@@ -131,6 +131,27 @@ class MemoryParameters(BaseModel):
             "person wrote by hand are not shown to a model either."
         ),
     )
+    write_back: Literal["off", "extract"] = Field(
+        default="off",
+        title="Write-back",
+        description=(
+            "extract: what a completed reply taught is noted in memory by a model, without the agent: one call to extract "
+            "and, where something like it is known, one to decide what becomes of it."
+        ),
+    )
+    write_back_model: SkipJsonSchema[ChatModelBase | None] = Field(
+        default=None, title="Write-back Model", description="Model that learns from replies; the agent's own when None."
+    )
+    write_back_review: Literal["auto", "propose"] = Field(
+        default="auto",
+        title="Write-back Review",
+        description="propose: what was learnt waits in .proposals/ of the memory directory until a person accepts it.",
+    )
+    await_write: bool = Field(
+        default=False,
+        title="Await Write",
+        description="Whether a reply ends only when what it taught was written. Its text is streamed before either way.",
+    )
     language: Literal["en", "zh"] = Field(
         default="en", title="Language", description="Language of the built-in instructions."
     )

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from agentic_memory.writeback.report import LearnReport
+
 
 @dataclass(frozen=True, slots=True)
 class LoadedFile:
@@ -73,6 +75,8 @@ class Receipt:
         bytes_read: Size of the files seen, in bytes.
         waited_ms: How long the first model call was held back for the pick.
         memory_ms: Time from the start of the reply until memory was loaded.
+        write_back: What was learnt from the reply; ``waiting`` while it is being learnt, None when write-back is off or
+            the reply did not complete.
     """
 
     memory_dir: str = ""
@@ -96,6 +100,7 @@ class Receipt:
     bytes_read: int = 0
     waited_ms: float = 0.0
     memory_ms: float = 0.0
+    write_back: LearnReport | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -113,6 +118,8 @@ class Receipt:
         known["left_out"] = tuple(LeftOut(**item) for item in known.get("left_out", ()))
         known["edited"] = tuple(known.get("edited", ()))
         known["failed"] = tuple(Failure(**item) for item in known.get("failed", ()))
+        if isinstance(known.get("write_back"), Mapping):
+            known["write_back"] = LearnReport.from_dict(known["write_back"])
         return cls(**known)
 
     def attributes(self) -> dict[str, str | int | float | tuple[str, ...]]:
@@ -133,6 +140,7 @@ class Receipt:
             "agentic_memory.bytes_read": self.bytes_read,
             "agentic_memory.waited_ms": self.waited_ms,
             "agentic_memory.memory_ms": self.memory_ms,
+            **({} if self.write_back is None else {"agentic_memory.write_back": self.write_back.status}),
         }
 
 
@@ -140,6 +148,8 @@ def _jsonable(value: Any) -> Any:
     # By hand: `dataclasses.asdict` copies deeply, and a receipt may name hundreds of files.
     if isinstance(value, tuple):
         return [_jsonable(item) for item in value]
+    if isinstance(value, LearnReport):
+        return value.as_dict()
     if isinstance(value, LoadedFile | CutFile | LeftOut | Failure):
         return {name: _jsonable(getattr(value, name)) for name in value.__dataclass_fields__}
     return value

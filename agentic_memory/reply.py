@@ -36,6 +36,7 @@ from agentic_memory.tools.reads import keep_reads, note_read
 from agentic_memory.tools.seen import Seen, how_seen
 from agentic_memory.tools.write import Write
 from agentic_memory.usage import instructions_for
+from agentic_memory.writeback.report import LearnReport
 
 logger = logging.getLogger("agentic_memory")
 
@@ -425,6 +426,15 @@ class ReplyMemory:
         logger.info("memory: history was not written, it is tried again: %s", error)
         failure = Failure("history", str(error) or type(error).__name__)
         self.receipt = replace(self.receipt, failed=(*self.receipt.failed, failure))
+
+    # ------------------------------------------------------------------ write-back
+
+    def note_learnt(self, report: LearnReport) -> None:
+        """Put what was learnt from the reply on its receipt, also after its end, while there is no newer one."""
+        self.receipt = replace(self.receipt, write_back=report)
+        saved = self._ledger.peek("receipt")
+        if isinstance(saved, dict) and saved.get("reply_id") == self.receipt.reply_id != "":
+            self._ledger.data["receipt"] = self.receipt.as_dict()
 
     # ------------------------------------------------------------------ parking, ending
 

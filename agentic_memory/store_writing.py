@@ -31,6 +31,7 @@ MAX_PAUSE_SECONDS: Final = 0.004
 """Between attempts, drawn at random: a conflict means that somebody else got on, so there is no reason to wait long."""
 
 Planned = TypeVar("Planned")
+Planner = Callable[[Snapshot], tuple[Sequence[Operation], Sequence[Change]]]
 
 
 class StoreWriting(StorePast):
@@ -46,7 +47,12 @@ class StoreWriting(StorePast):
             return  # somebody else was faster, which is as good
 
     async def apply(
-        self, operations: Sequence[Operation], *, why: str = "", check: Callable[[Snapshot], None] | None = None
+        self,
+        operations: Sequence[Operation],
+        *,
+        why: str = "",
+        check: Callable[[Snapshot], None] | None = None,
+        also: Sequence[Change] = (),
     ) -> Transaction:
         """Carry out operations in order, all of them or none: one transaction of files, MEMORY.md and history.
 
@@ -57,11 +63,44 @@ class StoreWriting(StorePast):
             operations: What shall be done.
             why: The reason the history shows; by default what is done.
             check: Shown the memory that they are carried out on, each time it is tried; what it raises ends it.
+            also: Changes of files below a dot folder of the memory directory, in the same transaction.
 
         Raises:
             AgenticMemoryError: one of them cannot be carried out; nothing was changed.
         """
-        return await self._apply(operations, why=why, check=check, policy=self._policy)
+        return await self._apply(operations, why=why, check=check, policy=self._policy, also=also)
+
+    async def apply_planned(self, plan: Planner, *, why: str = "") -> Transaction:
+        """Carry out what ``plan`` makes of the memory as it is, in one transaction; ask it anew while others are faster.
+
+        For a change that must be thought out again on a newer memory, where merging would not do.
+
+        Args:
+            plan: Shown the memory; returns the operations, and changes of the backend that belong to the same
+                transaction: of files below a dot folder of the memory directory, which are no memories.
+            why: The reason the history shows; by default what is done.
+
+        Raises:
+            Conflict: a precondition of those changes does not hold.
+            AgenticMemoryError: it cannot be carried out; nothing was changed.
+        """
+        stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
+        operations: Sequence[Operation] = ()
+
+        def carry_out_plan(draft: Draft) -> tuple[list[str], Sequence[Change]]:
+            nonlocal operations
+            operations, also = plan(draft.snapshot)
+            for operation in operations:
+                for name in named_by(operation):
+                    self._writable(name, index=isinstance(operation, Rewrite))
+            names = [carry_out(one, draft, bases={}, stamp=stamp, policy=self._policy) for one in operations]
+            return names, also
+
+        (filenames, _), draft, transaction = await self._change(
+            carry_out_plan, why=why or self._reason("changed"), also=lambda planned: planned[1]
+        )
+        done = zip(operations, filenames, strict=True)
+        return Transaction(transaction, tuple(Outcome(one, name, _written(draft, name)) for one, name in done))
 
     async def _apply(
         self,
@@ -70,6 +109,7 @@ class StoreWriting(StorePast):
         why: str,
         policy: WritePolicy | None,
         check: Callable[[Snapshot], None] | None = None,
+        also: Sequence[Change] = (),
     ) -> Transaction:
         for operation in operations:
             for name in named_by(operation):
@@ -85,14 +125,16 @@ class StoreWriting(StorePast):
         bases = {version: data for version in wanted if (data := self._known_base(version)) is not None}
         reason = why or self._reason(_say(operations))
         try:
-            filenames, draft, transaction = await self._change(lambda draft: plan(draft, bases), why=reason)
+            filenames, draft, transaction = await self._change(
+                lambda draft: plan(draft, bases), why=reason, also=lambda _: also
+            )
         except Conflict:
             # The history is asked last and only when there is something to merge, for that takes round trips.
             found = await self._find_bases(wanted - bases.keys())
             if not found:
                 raise
             filenames, draft, transaction = await self._change(
-                lambda draft: plan(draft, {**bases, **found}), why=reason
+                lambda draft: plan(draft, {**bases, **found}), why=reason, also=lambda _: also
             )
         done = zip(operations, filenames, strict=True)
         return Transaction(transaction, tuple(Outcome(one, name, _written(draft, name)) for one, name in done))
@@ -213,8 +255,20 @@ class StoreWriting(StorePast):
         found = {version: await find_base(version, elsewhere=self.read_version) for version in versions}
         return {version: data for version, data in found.items() if data is not None}
 
-    async def _change(self, plan: Callable[[Draft], Planned], *, why: str) -> tuple[Planned, Draft, str | None]:
+    async def _change(
+        self,
+        plan: Callable[[Draft], Planned],
+        *,
+        why: str,
+        also: Callable[[Planned], Sequence[Change]] = lambda _: (),
+    ) -> tuple[Planned, Draft, str | None]:
         """Plan on the current memory and write; plan anew while somebody else is faster.
+
+        Args:
+            plan: Makes the draft what it shall be.
+            why: For the history.
+            also: Changes of other files in the same transaction. When one of them does not hold, planning anew would not
+                help, so that is a ``Conflict``.
 
         Returns:
             What ``plan`` returned, the memory as it was written, and the transaction; None: nothing was to be changed.
@@ -225,12 +279,15 @@ class StoreWriting(StorePast):
         while True:
             draft = Draft(await self._look())
             planned = plan(draft)
-            changes = draft.changes(moves=moves)
+            more = also(planned)
+            changes = [*draft.changes(moves=moves), *more]
             if not changes:
                 return planned, draft, None
             try:
                 await self._write(draft, changes, why=why, transaction=transaction)
             except Conflict as conflict:
+                if any(conflict.path in {getattr(one, "path", ""), getattr(one, "source", "")} for one in more):
+                    raise
                 if time.monotonic() > until:
                     raise BackendUnavailable(
                         f"{conflict.path}: others kept changing it for {PATIENCE_SECONDS:.0f} s, so nothing was "
