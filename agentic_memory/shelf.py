@@ -276,6 +276,12 @@ class Shelf:
         kept[record.version] = document
         return document
 
+    def forget(self) -> None:
+        """Drop every text that was read: one of them was purged."""
+        with self._lock:
+            self._documents, self._snapshot, self._searchable, self.kept = {}, None, None, {}
+            self.lexical = LexicalIndex()
+
     def index_for_search(self, snapshot: Snapshot) -> LexicalIndex:
         """Bring the lexical index up to ``snapshot``. CPU-bound; safe in any thread."""
         if self._searchable is not snapshot:

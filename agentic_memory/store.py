@@ -1,7 +1,8 @@
 """``MemoryStore``: the whole memory as an async API. Everything above talks to memory only through it.
 
 Its parts stand on each other: ``store_base`` knows the place, ``store_searching`` finds in it, ``store_reading`` knows what
-is there, ``store_past`` what was, ``store_writing`` changes it, ``store_undoing`` goes back, ``store_mending`` repairs.
+is there, ``store_past`` what was, ``store_writing`` changes it, ``store_undoing`` goes back, ``store_purging`` leaves
+nothing, ``store_mending`` repairs.
 """
 
 from types import TracebackType

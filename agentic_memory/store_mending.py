@@ -6,11 +6,11 @@ import anyio.to_thread
 
 from agentic_memory.draft import Draft
 from agentic_memory.repair import repair_snapshot
-from agentic_memory.store_undoing import StoreUndoing
+from agentic_memory.store_purging import StorePurging
 from agentic_memory.values import Repair
 
 
-class StoreMending(StoreUndoing):
+class StoreMending(StorePurging):
     """Mending a memory. See ``MemoryStore``."""
 
     async def repair(self, *, apply: bool = False) -> Repair:

@@ -1,4 +1,4 @@
-"""Commands over what the memory was: history, diff, restore, undo."""
+"""Commands over what the memory was: history, diff, restore, undo, purge."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from agentic_memory.history.entries import Version
+    from agentic_memory.history.purging import Purged
     from agentic_memory.operations import Reversal
     from agentic_memory.store import MemoryStore
 
@@ -162,6 +163,46 @@ def undo_changes(
         return await store.undo(_find_name(await store.changes(), name))
 
     _print_reversal(with_store(workdir, memory_dir, work))
+
+
+def purge_memory(
+    filename: File,
+    version: Annotated[
+        str | None,
+        typer.Option(
+            "--version", metavar="VERSION", help="Only this old version: its first digits, as history shows it."
+        ),
+    ] = None,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.", show_default=False)] = False,
+    workdir: Workdir = ".",
+    memory_dir: MemoryDir = "Memory",
+) -> None:
+    """Remove every copy of a memory: file, index, history, trash, caches.
+
+    It cannot be undone. Everything is read again afterwards; exit code 3 when something is still there.
+    """
+    what = f"every copy of {filename}" if version is None else f"version {version} of {filename}"
+    if not yes:
+        if not sys.stdin.isatty():
+            print_note("agentic-memory: a purge cannot be undone, and there is nobody to ask: give --yes")
+            raise typer.Exit(2)
+        typer.confirm(f"Remove {what}? This cannot be undone.", abort=True)
+
+    async def work(store: "MemoryStore") -> "Purged":
+        whole = None if version is None else find_version(await store.history(filename), version)
+        return await store.purge(filename, version=whole)
+
+    purged = with_store(workdir, memory_dir, work)
+    for line in purged.removed:
+        print_line("removed ", (line, "cyan"))
+    for line in purged.kept:
+        print_note(line)
+    for line in purged.remaining:
+        print_note((f"still there: {line}", "bold red"))
+    if purged.remaining:
+        raise typer.Exit(3)
+    print_note(f"Read again: no copy of {filename} is left." if version is None else "Read again: it is gone.")
 
 
 def _find_name(changes: "list[Version]", digits: str | None) -> str:

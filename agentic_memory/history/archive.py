@@ -57,6 +57,11 @@ class Archive:
         """The directory of the log files."""
         return posixpath.join(self.directory, "log")
 
+    @property
+    def purged(self) -> str:
+        """The file that names the versions that were purged: a program that saw one must not bring it here again."""
+        return posixpath.join(self.directory, "purged")
+
     def object_path(self, version: str) -> str:
         """Return where the bytes of a version are."""
         return posixpath.join(self.objects, version[:2], version)
@@ -71,13 +76,22 @@ class Log:
     files: tuple[tuple[FileRecord, ReadLog], ...]
 
 
-def puts_of(changes: Sequence[Change], archive: Archive, *, past: Past) -> list[Put]:
-    """Return the writes that keep ``changes``: the bytes before and after, and one log file. Empty for no change."""
+def puts_of(
+    changes: Sequence[Change], archive: Archive, *, past: Past, purged: Collection[str] = frozenset()
+) -> list[Put]:
+    """Return the writes that keep ``changes``: the bytes before and after, and one log file. Empty for no change.
+
+    Args:
+        changes: What is to be kept.
+        archive: Where.
+        past: What this process has kept already.
+        purged: Versions whose bytes must not be kept.
+    """
     if not changes:
         return []
     objects: dict[str, bytes] = {}
     for change in changes:
-        if change.before is not None and change.before.version not in past.kept:
+        if change.before is not None and change.before.version not in past.kept and change.before.version not in purged:
             objects[change.before.version] = change.before.data
         if change.after is not None:
             objects[change.after.version] = change.after.data
@@ -103,13 +117,32 @@ async def record(archive: Archive, *, past: Past) -> int:
     written = 0
     while batch := past.take():
         try:
-            await archive.backend.transact(puts_of(batch, archive, past=past), within=archive.within)
+            purged = await read_purged(archive, batch, past=past)
+            batch = tuple(change for change in batch if not is_purge(change, purged))
+            puts = puts_of(batch, archive, past=past, purged=purged)
+            if puts:
+                await archive.backend.transact(puts, within=archive.within)
         except BaseException:
             past.put_back(batch)
             raise
         note_kept(batch, past)
         written += len(batch)
     return written
+
+
+async def read_purged(archive: Archive, noticed: Collection[Change], *, past: Past) -> frozenset[str]:
+    """Return what was purged, if that can matter for what was noticed: one round trip, none for what is known as kept."""
+    if all(change.before is None or change.before.version in past.kept for change in noticed):
+        return frozenset()
+    record = await archive.backend.fetch(archive.purged, within=archive.within)
+    if record is ABSENT or record.data is None:
+        return frozenset()
+    return frozenset(record.data.decode("ascii", "replace").split())
+
+
+def is_purge(change: Change, purged: Collection[str]) -> bool:
+    """Tell whether a change that was noticed is only that somebody purged the file."""
+    return change.after is None and change.before is not None and change.before.version in purged
 
 
 # --------------------------------------------------------------------------- reading versions

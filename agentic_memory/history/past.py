@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -194,6 +194,16 @@ class Past:
         with self._lock:
             for change in changes:
                 self._append(change)
+
+    def forget(self, filename: str, versions: Collection[str]) -> None:
+        """Let nothing be left here of versions of a file that were purged."""
+        with self._lock:
+            self.kept.difference_update(versions)
+            pending, self._pending, self._pending_bytes = self._pending, deque(), 0
+            for change in pending:
+                states = {state.version for state in (change.before, change.after) if state is not None}
+                if change.filename != filename and states.isdisjoint(versions):
+                    self._append(change)
 
     def _append(self, change: Change) -> None:
         self._pending.append(change)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from agentic_memory.backends import Backend, Delete, Put, version_of
 from agentic_memory.backends import Change as FileChange
 from agentic_memory.errors import AgenticMemoryError, BackendUnavailable, UnsafePath
-from agentic_memory.history.archive import Archive, note_kept, puts_of, record
+from agentic_memory.history.archive import Archive, is_purge, note_kept, puts_of, read_purged, record
 from agentic_memory.history.entries import Author, Change, State
 from agentic_memory.history.past import Look, Past, state_of
 
@@ -59,7 +59,10 @@ async def _keep_along(
 ) -> None:
     noticed = past.take()
     try:
-        await backend.transact([*changes, *puts_of([*noticed, *own], archive, past=past)], within=root)
+        purged = await read_purged(archive, noticed, past=past)
+        noticed = tuple(change for change in noticed if not is_purge(change, purged))
+        puts = puts_of([*noticed, *own], archive, past=past, purged=purged)
+        await backend.transact([*changes, *puts], within=root)
     except (BackendUnavailable, UnsafePath) as error:
         past.put_back(noticed)
         # Only an error that names the history's own place tells that it was this which could not be written.

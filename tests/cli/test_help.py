@@ -20,6 +20,7 @@ COMMANDS = (
     "diff",
     "restore",
     "undo",
+    "purge",
     "proposals",
     "accept",
     "reject",

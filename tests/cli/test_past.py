@@ -134,3 +134,17 @@ def test_restore_all_goes_back_to_a_time(run, memory):
     assert ran.code == 0
     assert "later.md" not in everything(memory)
     assert everything(memory).keys() == before.keys()
+
+
+def test_purge_leaves_no_copy_and_says_so(run, memory):
+    run("edit", "user_profile.md")
+    run("add", "Second.", "--name", "Second")
+    run("forget", "user_profile.md")
+    assert run("purge", "user_profile.md").code == 2
+    ran = run("purge", "user_profile.md", "--yes")
+    assert ran.code == 0
+    assert "removed .trash/" in ran.out
+    assert "no copy of user_profile.md is left" in ran.err
+    left = [path for path in memory.rglob("*") if path.is_file() and b"Hangzhou" in path.read_bytes()]
+    assert left == []
+    assert run("history", "user_profile.md").code == 1
