@@ -22,6 +22,7 @@ from agentic_memory.errors import UnsafePath
 from agentic_memory.formatters import drops_hints, expose_hints, has_hint
 from agentic_memory.hints import HintLedger
 from agentic_memory.parameters import MemoryParameters
+from agentic_memory.permissions import decide_write
 from agentic_memory.places import IdentitySource, Layer, Places, layers_of
 from agentic_memory.receipt import Receipt
 from agentic_memory.reply import ReplyMemory
@@ -226,7 +227,7 @@ class AgenticMemoryMiddleware(MiddlewareBase):
         input_kwargs: dict[str, Any],
         next_handler: Callable[..., Awaitable[PermissionDecision]],
     ) -> PermissionDecision:
-        """Keep file tools to the reply's own memory, and ask a person where a memory tool wants one asked."""
+        """Keep file tools to the reply's own memory, and to what may be written there; ask a person where one must be."""
         if self._places is not None and agent is not None:
             tool, tool_input = input_kwargs["tool"], input_kwargs["tool_input"]
             reason = await find_border(
@@ -237,6 +238,21 @@ class AgenticMemoryMiddleware(MiddlewareBase):
             )
             if reason is not None:
                 return PermissionDecision(PermissionBehavior.DENY, reason, reason)
+        if agent is None:
+            return await self._decide(input_kwargs, next_handler)
+        return await decide_write(
+            input_kwargs["tool"],
+            input_kwargs["tool_input"],
+            call=input_kwargs["tool_call"],
+            state=agent.state,
+            store=self.store_of(agent),
+            permission=self._parameters.write_permission,
+            decide_next=lambda: self._decide(input_kwargs, next_handler),
+        )
+
+    async def _decide(
+        self, input_kwargs: dict[str, Any], next_handler: Callable[..., Awaitable[PermissionDecision]]
+    ) -> PermissionDecision:
         decision = await next_handler(**input_kwargs)
         return ask_a_person(input_kwargs["tool"]) if is_unasked(decision) else decision
 

@@ -119,8 +119,10 @@ class MemoryParameters(BaseModel):
         default="inherit",
         title="Write Permission",
         description=(
-            "Whether the tools of list_tools() may write. inherit: what AgentScope's rules say to a Write in the memory "
-            "directory. ask: a person confirms each call, also in bypass mode. allow, deny: without a question."
+            "Whether tools may write to the memory: those of list_tools(), and Write, Edit and every other tool that takes a "
+            "path, however it is spelled; not a shell. inherit: what AgentScope's rules say to a Write in the memory "
+            "directory. ask: a person confirms each call, also in bypass mode. allow: memory files and MEMORY.md are "
+            "written without a question, nothing else is. deny: nothing is written."
         ),
     )
     secrets: Literal["refuse", "redact", "ask", "allow"] = Field(

@@ -5,6 +5,7 @@ state, with which they travel to the next process; a person's confirmation of on
 """
 
 import posixpath
+from collections.abc import Mapping
 from dataclasses import asdict
 from hashlib import sha256
 from typing import Any, Final
@@ -12,10 +13,14 @@ from typing import Any, Final
 from agentscope.state import AgentState
 
 from agentic_memory.document import parse_document
+from agentic_memory.encodings import decode
 from agentic_memory.guards import AMOUNTS, WritePolicy, objections_to, without_new_secrets
 from agentic_memory.index import INDEX_FILENAME
+from agentic_memory.lines import normalise_newlines
 from agentic_memory.tools.answers import Refusal
 from agentic_memory.tools.reads import normalise_path
+from agentic_memory.tools.replacement import replace_text
+from agentic_memory.tools.seen import find_seen
 from agentic_memory.values import Objection
 
 POLICIES_KEY: Final = "agentic_memory.policies"
@@ -58,7 +63,7 @@ def objections_of_tool(state: AgentState | None, path: str, before: bytes, after
 
 
 def refuse_harm(
-    state: AgentState | None, path: str, before: bytes, after: bytes, *, call: dict[str, Any], deletes: bool = False
+    state: AgentState | None, path: str, before: bytes, after: bytes, *, call: Mapping[str, Any], deletes: bool = False
 ) -> None:
     """Raise ``Refusal`` when anything is wrong with a write that no person has confirmed.
 
@@ -79,6 +84,30 @@ def refuse_harm(
         raise Refusal(f"{path} was not written: {objections[0].message}.")
 
 
+async def objections_of_call(arguments: Mapping[str, Any], *, state: AgentState) -> list[Objection]:
+    """List what is wrong with a call of Write or Edit, ours or AgentScope's, on the text that the agent knows.
+
+    No round trip: what is not known here is left to the tool.
+    """
+    path = str(arguments.get("file_path", ""))
+    before = await find_seen(state, path) or b""
+    if "old_string" not in arguments:
+        after: bytes = _encoded(arguments.get("content"))
+        return objections_of_tool(state, path, before, after)
+    old, new = str(arguments["old_string"]), str(arguments.get("new_string", ""))
+    text, encoding = decode(before)
+    if not old or old not in normalise_newlines(text) or encoding == "binary":
+        return []
+    objections = objections_of_tool(state, path, before, _encoded(replace_text(text, old, new).text))
+    return [one for one in objections if new or one.code not in AMOUNTS]
+
+
+def _encoded(text: object) -> bytes:
+    return str(text or "").encode(
+        "utf-8", "surrogateescape" if isinstance(text, str) and not text.isascii() else "strict"
+    )
+
+
 def leave_out_secrets(state: AgentState | None, path: str, before: bytes, after: bytes) -> bytes:
     """Return ``after`` with a note in the place of each new secret, where that is the policy."""
     policy = policy_for(state, path)
@@ -87,20 +116,20 @@ def leave_out_secrets(state: AgentState | None, path: str, before: bytes, after:
     return without_new_secrets(path, before, after)
 
 
-def note_confirmed(state: AgentState, call: dict[str, Any]) -> None:
+def note_confirmed(state: AgentState, call: Mapping[str, Any]) -> None:
     """Remember that a person has let this tool call pass."""
     confirmed = [*_confirmed(state), _digest(call)]
     state.middle_context[CONFIRMED_KEY] = confirmed[-MAX_CONFIRMED:]
 
 
-def _take_confirmation(state: AgentState | None, call: dict[str, Any]) -> bool:
+def _take_confirmation(state: AgentState | None, call: Mapping[str, Any]) -> bool:
     if state is None or (digest := _digest(call)) not in (confirmed := _confirmed(state)):
         return False
     state.middle_context[CONFIRMED_KEY] = [one for one in confirmed if one != digest]
     return True
 
 
-def _digest(call: dict[str, Any]) -> str:
+def _digest(call: Mapping[str, Any]) -> str:
     parts = "\0".join(f"{key}={call.get(key, '')}" for key in ("file_path", "content", "old_string", "new_string"))
     return sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
 
