@@ -315,7 +315,7 @@ def add_entries(text: str, entries: Mapping[str, str]) -> str:
     lines, ending = split_lines(text), dominant_ending(text)
     item = ending.join(new.values())
     added = _insert_item(lines, _end_of_item(lines, last) if last else len(lines), item, ending)
-    if last or parse_index(added).find(next(iter(new))) is not None:
+    if parse_index(added).find(next(iter(new))) is not None:
         return added
     # The text ends in a fence or a comment that nothing closes: the entry must stand above it.
     shown = [number for number, _, hidden in _scan_lines(text) if not hidden]
@@ -403,7 +403,10 @@ def drop_entries(text: str, filenames: Collection[str]) -> str:
             lines.append(_drop_spots(line, spots, gone))
         else:
             _leave_out(line, lines)
-    return "".join(lines)
+    left = "".join(lines)
+    if left == text or not any(_normal(entry.filename) in unwanted for entry in parse_index(left).entries):
+        return left
+    return drop_entries(left, filenames)  # where brackets stand askew, what is left on a line may read as such a link
 
 
 def drop_repeats(text: str) -> str:

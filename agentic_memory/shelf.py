@@ -310,3 +310,10 @@ def shelf_for(place: Hashable, root: str) -> Shelf:
         else:
             _shelves.move_to_end(key)
         return shelf
+
+
+def find_shelf(place: Hashable, path: str) -> Shelf | None:
+    """Return the shelf of the memory directory that ``path`` (absolute) is in; None when no store here knows one."""
+    with _shelves_lock:
+        roots = [root for known, root in _shelves if known == place and path.startswith(f"{root.rstrip('/')}/")]
+        return _shelves[place, max(roots, key=len)] if roots else None

@@ -98,6 +98,7 @@ class StoreBase:
             # Another thread's load dropped a version between our question and our answer.
             snapshot = await _take(shelf, await self._backend.snapshot(shelf.root, suffix=".md"))
         if self._keeps_history:
+            shelf.past.archive = await self._archive()
             shelf.past.see(snapshot, began=began)
         return snapshot
 

@@ -16,6 +16,7 @@ from agentic_memory.tools.cache import drop_cache, refresh_cache, show_text
 from agentic_memory.tools.diffs import unified_diff
 from agentic_memory.tools.guarding import SECRETS_LEFT_OUT, leave_out_secrets, refuse_harm
 from agentic_memory.tools.inputs import check_absolute, check_text
+from agentic_memory.tools.keeping import replace_file
 from agentic_memory.tools.merging import merge_newer
 from agentic_memory.tools.reads import note_read
 from agentic_memory.tools.replacement import Replacement, explain_no_match, replace_text
@@ -96,7 +97,7 @@ class Edit(agentscope.tool.Edit):
             call = {"file_path": file_path, "old_string": old_string, "new_string": new_string}
             refuse_harm(_agent_state, file_path, current, data, call=call, deletes=not new_string)
             try:
-                await self._place.replace(file_path, data, expected=version_of(current))
+                await replace_file(self._place, file_path, data, before=current, why="edited")
             except Conflict as conflict:
                 current = conflict.current
                 continue

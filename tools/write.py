@@ -16,6 +16,7 @@ from agentic_memory.tools.cache import drop_cache, refresh_cache, show_text
 from agentic_memory.tools.diffs import unified_diff
 from agentic_memory.tools.guarding import SECRETS_LEFT_OUT, leave_out_secrets, objections_of_tool, refuse_harm
 from agentic_memory.tools.inputs import check_absolute, check_text
+from agentic_memory.tools.keeping import replace_file
 from agentic_memory.tools.merging import describe_merged, merge_newer
 from agentic_memory.tools.newlines import is_uniformly_crlf
 from agentic_memory.tools.reads import note_read
@@ -74,8 +75,7 @@ class Write(agentscope.tool.Write):
             if current is not None and known != current:
                 data = await merge_newer(file_path, base=known, ours=sent, theirs=current)
             try:
-                expected = ABSENT if current is None else version_of(current)
-                await self._place.replace(file_path, data, expected=expected)
+                await replace_file(self._place, file_path, data, before=current, why="written")
             except Conflict as conflict:
                 current = conflict.current
             else:

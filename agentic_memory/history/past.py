@@ -7,12 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from agentic_memory.backends import ABSENT, FileRecord, Obstacle, Tree
 from agentic_memory.backends.values import Absent
 from agentic_memory.document import Document
 from agentic_memory.history.entries import Author, Change, Entry, State, new_transaction_id
+
+if TYPE_CHECKING:
+    from agentic_memory.history.archive import Archive
 
 logger = logging.getLogger("agentic_memory")
 
@@ -59,6 +62,8 @@ class Past:
     """
 
     def __init__(self) -> None:
+        self.archive: Archive | None = None
+        """Where a store of this process keeps the history of this memory: then tools put their writes there too."""
         self.kept: set[str] = set()
         """Versions whose bytes this process has put into the history."""
         self.logs: dict[str, ReadLog] = {}

@@ -49,9 +49,16 @@ async def transact_and_keep(
         )
         for filename, data in after.items()
     ]
+    await transact_kept(backend, changes, own, root=look.tree.root, archive=archive, past=past)
+
+
+async def transact_kept(
+    backend: Backend, changes: Sequence[FileChange], own: Sequence[Change], *, root: str, archive: Archive, past: Past
+) -> None:
+    """Apply ``changes``, which are ``own`` to the history; as ``transact_and_keep``."""
     keep = _keep_before if archive.apart else _keep_along
     with past.writing(own):
-        await keep(backend, changes, own, root=look.tree.root, archive=archive, past=past)
+        await keep(backend, changes, own, root=root, archive=archive, past=past)
 
 
 async def _keep_along(
@@ -65,8 +72,9 @@ async def _keep_along(
         await backend.transact([*changes, *puts], within=root)
     except (BackendUnavailable, UnsafePath) as error:
         past.put_back(noticed)
-        # Only an error that names the history's own place tells that it was this which could not be written.
-        if archive.directory not in str(error):
+        # An error begins with its place; only one of the history's own tells that it was this which could not be
+        # written. A shell that died names whatever it was at, and wrote nothing or everything.
+        if not str(error).startswith(archive.directory):
             raise
         logger.warning("memory: history failed, the change is made without it: %s", error)
         await backend.transact(changes, within=root)

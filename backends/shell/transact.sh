@@ -243,16 +243,35 @@ check() {
     done
 }
 
-# keep FULL: remember what stands there so that it can be put back.
+# keep FULL: give what stands there a second name, by which it can be looked at and put back.
 keep() {
-    [ "$count" -gt 1 ] || return 0
     old=${1%/*}/.agentic-memory.$nonce.$i.old
-    ln "$1" "$old" 2>/dev/null || complaint=$(cp -pP "$1" "$old" 2>&1)
+    second=1
+    ln "$1" "$old" 2>/dev/null || {
+        second=0
+        complaint=$(cp -pP "$1" "$old" 2>&1)
+    }
 }
 
-# create FROM FULL: give FROM the name FULL unless something is there.
+# stands FULL OTHER: whether FULL is still what the caller has seen, going by its second name OTHER. An editor takes no
+# locks, so this is asked right before FULL goes. Between the answer and the rename there is time for one process to start.
+stands() {
+    [ "$want" != any ] || return 0
+    hash_of "$2" && [ "$hash" = "$want" ] && { [ "$second" = 0 ] || [ "$1" -ef "$2" ]; }
+}
+
+# stood OTHER: whether it was so to the end. A program that had the file open may have written to it meanwhile.
+stood() {
+    [ "$want" = any ] || [ "$second" = 0 ] || { hash_of "$1" && [ "$hash" = "$want" ]; }
+}
+
+# create FROM FULL [stands]: give FROM the name FULL unless something is there, or FROM is no longer what it was: then 3.
 create() {
     if complaint=$(ln "$1" "$2" 2>&1); then
+        [ -z "${3:-}" ] || stands "$1" "$2" || {
+            rm -f "$2"
+            return 3
+        }
         rm -f "$1"
         return
     fi
@@ -275,7 +294,15 @@ apply() {
             if [ -e "$full" ]; then
                 chown "$(stat -L -c %u:%g -- "$full")" "$temp" 2>/dev/null
                 chmod "$(stat -L -c %a -- "$full")" "$temp" 2>/dev/null
-                keep "$full" && complaint=$(mv -f "$temp" "$full" 2>&1) || refuse "$i" failed "$complaint" || return
+                keep "$full" || refuse "$i" failed "$complaint" || return
+                stands "$full" "$old" || conflict "$full" 0 || return
+                complaint=$(mv -f "$temp" "$full" 2>&1) || refuse "$i" failed "$complaint" || return
+                stood "$old" || {
+                    var new "hash_$i"
+                    ! hash_of "$full" || [ "$hash" != "$new" ] || mv -f "$old" "$full"
+                    conflict "$full" 0
+                    return
+                }
             else
                 chown "$(stat -L -c %u:%g -- "${full%/*}/.")" "$temp" 2>/dev/null
                 create "$temp" "$full"
@@ -294,15 +321,27 @@ apply() {
             ;;
         delete)
             if [ -e "$full" ] || [ -L "$full" ]; then
-                keep "$full" && complaint=$(rm -f "$full" 2>&1) || refuse "$i" failed "$complaint" || return
+                keep "$full" || refuse "$i" failed "$complaint" || return
+                stands "$full" "$old" || conflict "$full" 0 || return
+                complaint=$(rm -f "$full" 2>&1) || refuse "$i" failed "$complaint" || return
+                stood "$old" || {
+                    create "$old" "$full"
+                    conflict "$full" 0
+                    return
+                }
             fi
             ;;
         move)
-            create "$full" "$into"
+            second=1
+            create "$full" "$into" stands
             case $? in
             0) ;;
             2)
                 conflict "$into" 1
+                return
+                ;;
+            3)
+                conflict "$full" 0
                 return
                 ;;
             *)
@@ -353,6 +392,7 @@ drop_journal() {
 recover() {
     journal=$1/.agentic-memory.$2.journal
     rm -f "$1/.agentic-memory.$2.0"
+    [ -f "$journal" ] || rm -f "$1/.agentic-memory.$2.0.old"
     [ -f "$journal" ] || return 0
     n=0
     while read -r verb new && IFS= read -r full && IFS= read -r into; do

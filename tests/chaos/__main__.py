@@ -1,12 +1,20 @@
 """Six agents, two people and accidents on one memory; exit 1 if anything was lost."""
 
 import argparse
-import random
 import sys
 import tempfile
+from contextlib import closing
+from functools import partial
 
+import docker
+from docker_place import IMAGES, new_workdir
+
+from chaos.account import Account
 from chaos.places import ContainerPlace, LocalPlace
 from chaos.run import run_chaos
+
+# An out-of-memory killer might: every process but those that hold the container up.
+_KILL = "for p in /proc/[0-9]*; do p=${p#/proc/}; [ $p -gt 7 ] && [ $p != $$ ] && kill -9 $p; done"
 
 
 def main() -> None:
@@ -17,40 +25,31 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     if arguments.place == "local":
-        with tempfile.TemporaryDirectory() as folder:
-            account = run_chaos(LocalPlace(f"{folder}/Memory"), seconds=arguments.seconds, seed=arguments.seed)
+        account = run_locally(arguments.seconds, seed=arguments.seed)
     else:
-        account = _in_container(arguments.seconds, arguments.seed)
+        with closing(docker.from_env()) as client:
+            account = run_in_container(client, arguments.seconds, seed=arguments.seed)
     print(account.render())
     sys.exit(not account.is_clean)
 
 
-def _in_container(seconds: float, seed: int):
-    import docker
-    from docker_place import IMAGES, new_workdir
+def run_locally(seconds: float, *, seed: int) -> Account:
+    """Run in a fresh directory of this machine."""
+    with tempfile.TemporaryDirectory() as folder:
+        return run_chaos(LocalPlace(f"{folder}/Memory"), seconds=seconds, seed=seed)
 
-    client = docker.from_env()
+
+def run_in_container(client: docker.DockerClient, seconds: float, *, seed: int) -> Account:
+    """Run in a container of its own, where the processes at work are killed too."""
     container = client.containers.run(
         IMAGES["debian"], ["sleep", str(int(seconds) + 600)], detach=True, network_mode="none", init=True
     )
     try:
-        workdir = new_workdir(container)
-        place = ContainerPlace(f"{workdir}/Memory", container.id)
-        return run_chaos(place, seconds=seconds, seed=seed, accident=lambda chance: _strike(container, chance))
+        place = ContainerPlace(f"{new_workdir(container)}/Memory", container.id)
+        accident = partial(container.exec_run, ["sh", "-c", _KILL])
+        return run_chaos(place, seconds=seconds, seed=seed, accident=accident)
     finally:
         container.remove(force=True, v=True)
-        client.close()
-
-
-def _strike(container, chance: random.Random) -> None:
-    """Stop the container for a moment, or kill every shell that runs in it."""
-    if chance.random() < 0.5:
-        container.pause()
-        container.unpause()
-    else:
-        container.exec_run(
-            ["sh", "-c", "for p in /proc/[0-9]*; do p=${p#/proc/}; [ $p -gt 7 ] && [ $p != $$ ] && kill -9 $p; done"]
-        )
 
 
 if __name__ == "__main__":

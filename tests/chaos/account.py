@@ -100,11 +100,16 @@ async def _explain(
 ) -> None:
     """A line may be missing only if a person's editor saved over it: with an older text, at the moment it was written."""
     saves = [note for note in notes if note.kind == "saved" and note.file == filename]
-    texts = [
-        (version.when.timestamp(), (await store.read_version(version.version)).decode("utf-8", "replace"))
-        for version in reversed(await store.history(filename))
-        if version.version is not None
-    ]
+    texts = []
+    for version in reversed(await store.history(filename)):
+        if version.version is None:
+            continue
+        try:
+            data = await store.read_version(version.version)
+        except MemoryNotFound:
+            account.unrecorded.append(f"{filename}: {version}")
+        else:
+            texts.append((version.when.timestamp(), data.decode("utf-8", "replace")))
     for note in gone:
         line = note.lines[0]
         held = [when for when, text in texts if line in text]

@@ -42,6 +42,8 @@ class _Agent:
         async with faulty(self.place.backend(), self.chance) as self.backend:
             workdir, _, memory_dir = self.place.root.rpartition("/")
             self.store = MemoryStore(workdir=workdir, memory_dir=memory_dir, backend=self.backend)
+            with contextlib.suppress(AgenticMemoryError):
+                await self.store.load()
             actions = [self.edit, self.edit, self.write, self.add, self.update, self.rename, self.forget]
             while time.time() < until:
                 with contextlib.suppress(AgenticMemoryError):

@@ -22,9 +22,7 @@ KILL_EVERY_SECONDS = 0.7
 _FORK = multiprocessing.get_context("fork")  # a restarted agent must not spend its life importing
 
 
-def run_chaos(
-    place: Place, *, seconds: float, seed: int, accident: Callable[[random.Random], None] | None = None
-) -> Account:
+def run_chaos(place: Place, *, seconds: float, seed: int, accident: Callable[[], None] | None = None) -> Account:
     """Let six agents and two people work for ``seconds`` while agents are killed, and say what was lost.
 
     Args:
@@ -55,7 +53,7 @@ def run_chaos(
             kills += 1
             running[victim] = start(victim)
             if accident is not None and chance.random() < 0.2:
-                accident(chance)
+                accident()
         for process in running.values():
             process.join(timeout=60)
             with contextlib.suppress(ProcessLookupError):

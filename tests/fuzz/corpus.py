@@ -17,6 +17,9 @@ def corpus() -> list[bytes]:
         b"",
         *shapes,
         *(SEPARATOR.join([data, b"a: b #c", b"x"]) for data in shapes),
+        SEPARATOR.join(
+            [b"- [T [](a.md)x [](}a.md) - h](a.md)](y [](a.md) \xe2\x80\x94 [C](b.md)", b""]
+        ),  # brackets askew
         SEPARATOR.join([_INDEX, b"Coffee: [x](y) \xe2\x80\x94"]),
         SEPARATOR.join([_INDEX, _INDEX + b"- [New](new.md)\n", _INDEX.replace(b"Free", b"Other")]),
         SEPARATOR.join([_FILE, _FILE.replace(b"Green", b"Black"), _FILE + b"Cold.\n"]),

@@ -44,7 +44,7 @@ def fuzz_document(data: bytes) -> None:
     # Without a header the body is the whole file and may bring one along, and a second header in a row is part of the
     # body. Bytes that are no text may look like some once those around them are gone.
     if document.header and "second-block" not in problems and document.encoding != "surrogateescape":
-        assert with_body.fields == document.fields
+        assert stripped(with_body.fields) == stripped(document.fields)  # an open block scalar gets its line break
 
 
 def fuzz_rendering(data: bytes) -> None:
@@ -89,6 +89,11 @@ def fuzz_merge(data: bytes) -> None:
         assert merge(base, base, theirs).data == theirs
         assert merge(base, ours, base).data == ours
         assert merge(base, ours, ours).data == ours
+
+
+def stripped(fields: Mapping[str, str]) -> dict[str, str]:
+    """Return fields without the white space at their ends."""
+    return {key: value.strip() for key, value in fields.items()}
 
 
 def is_insertion(old: str, new: str) -> bool:

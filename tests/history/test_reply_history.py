@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 from agentscope.message import UserMsg
 from agentscope.permission import PermissionBehavior, PermissionDecision
+from agentscope.state import AgentState
 from agentscope.tool import FunctionTool
 from history.conftest import FACT, told
 from scripted import ScriptedModel, call_tool
 
 from agentic_memory.backends import InMemoryBackend, LocalBackend, version_of
 from agentic_memory.middleware import AgenticMemoryMiddleware
+from agentic_memory.store import MemoryStore
+from agentic_memory.tools import Edit, Read, Write
 
 OLD = b"---\nname: Home\ndescription: where\ntype: user\n---\n\nLives in Hangzhou.\n"
 NEW = OLD.replace(b"Hangzhou", b"Suzhou")
@@ -240,3 +243,36 @@ async def test_history_can_be_switched_off(tmp_path, make_agent) -> None:
     await agent.reply(HELLO)
     await agent.reply(HELLO)
     assert {path.name for path in (tmp_path / "Memory").iterdir()} == {"home.md", "MEMORY.md"}
+
+
+async def test_a_tools_write_is_kept_even_when_a_person_saves_over_it_at_once(memory) -> None:
+    store, state = memory.store, AgentState()
+    await store.load()
+    path = await store.path_of("home.md")
+    await Read(backend=store.backend)(file_path=path, _agent_state=state)
+    edit = Edit(backend=store.backend)
+    await edit(file_path=path, old_string="Hangzhou", new_string="Suzhou", _agent_state=state)
+    await put(memory, "home.md", b"saved by hand")  # nobody looked in between
+    write = Write(backend=store.backend)
+    await write(file_path=await store.path_of("new.md"), content=OLD.decode(), _agent_state=state)
+    fresh = MemoryStore(workdir=store.named_root.rpartition("/")[0], backend=store.backend)
+    assert [(one.version, one.why) for one in await fresh.history("home.md")] == [
+        (version_of(b"saved by hand"), "changed"),
+        (version_of(NEW), "edited"),
+        (version_of(OLD), "found"),
+    ]
+    assert [(one.who, one.why) for one in await fresh.history("new.md")] == [("agent", "written")]
+
+
+async def test_a_tool_writes_outside_the_memory_and_where_nobody_keeps_a_history_as_ever(tmp_path) -> None:
+    backend, state = InMemoryBackend(), AgentState()
+    store = MemoryStore(workdir="/w", backend=backend, history=False)
+    await store.load()
+    write = Write(backend=backend)
+    for path in ("/w/Memory/a.md", "/w/Memory/../b.md", "/elsewhere.md"):
+        await write(file_path=path, content="text", _agent_state=state)
+    assert {file.path for file in (await backend.snapshot("/", hidden=True)).files} == {
+        "w/Memory/a.md",
+        "w/b.md",
+        "elsewhere.md",
+    }
