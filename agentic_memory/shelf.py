@@ -290,7 +290,7 @@ class Shelf:
         return self.lexical
 
 
-_shelves: OrderedDict[Hashable, Shelf] = OrderedDict()
+_shelves: OrderedDict[tuple[Hashable, str], Shelf] = OrderedDict()
 _shelves_lock = Lock()
 
 

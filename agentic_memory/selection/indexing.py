@@ -137,7 +137,8 @@ def _cut(ends: Longs) -> list[int]:
     if not len(ends):
         return []
     cuts = ends.searchsorted(np.arange(BLOCK_TERMS, int(ends[-1]), BLOCK_TERMS)) + 1
-    return np.unique(np.append(cuts, len(ends))).tolist()
+    found: list[int] = np.unique(np.append(cuts, len(ends))).tolist()
+    return found
 
 
 def _as_array(values: "array[int]") -> Ints:
