@@ -12,9 +12,9 @@ from typing import Any, Final
 import anyio.to_thread
 
 from agentic_memory.errors import UnsafePath
-from agentic_memory.selection.lexical import stands_out
-from agentic_memory.selection.selector import Selection, joined
-from agentic_memory.shelf import Snapshot
+from agentic_memory.selection.lexical import LexicalIndex, stands_out
+from agentic_memory.selection.selector import Request, Selection, joined
+from agentic_memory.shelf import Snapshot, shelf_for
 from agentic_memory.store import MemoryStore
 from agentic_memory.values import MemoryFile, Problem
 
@@ -140,6 +140,19 @@ class LayeredStore(MemoryStore):
         hits = [hit for hit in hits if hit.filename in snapshot.documents][:limit]
         clear = stands_out(hits) and any(selection.clear for selection in selections)
         return joined(selections, hits, clear=clear)
+
+    def request(self, snapshot: Snapshot, query: str, *, limit: int, patience: float) -> Request:
+        """Put together what a selector is asked about the files of all layers, which it sees as one memory."""
+        asked = super().request(snapshot, query, limit=limit, patience=patience)
+        if not isinstance(snapshot, LayeredSnapshot):
+            return asked
+        roots = tuple(view.root for view in snapshot.views)
+
+        def words() -> LexicalIndex:
+            # Apart from the index of the memory itself, which would be changed to and fro, and only for who asks.
+            return shelf_for((self.backend.cache_key, roots), snapshot.root).index_for_search(snapshot)
+
+        return replace(asked, words=words, kept=asked.kept.setdefault("layers", {}).setdefault(roots, {}))
 
     async def _select_one(self, view: View, query: str, limit: int, patience: float) -> Selection:
         assert view.snapshot is not None  # the caller leaves out views that could not be read

@@ -24,7 +24,7 @@ from agentic_memory.selection.relations import successor_of
 from agentic_memory.values import Match, MemoryFile, Problem
 
 INDEX_FILENAME: Final = "MEMORY.md"
-MAX_SHELVES: Final = 64
+MAX_SHELVES: Final = 256
 """Memories kept in one process. An agent service has one per user; the least recently used gives way."""
 MAX_WRITTEN: Final = 1_000
 """Files remembered as written by this process; one that is forgotten is taken for somebody else's."""

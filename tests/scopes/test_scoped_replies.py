@@ -10,6 +10,7 @@ from agentscope.message import UserMsg
 from scripted import ScriptedModel, call_tool
 
 from agentic_memory import AgenticMemoryMiddleware, Identity, Layer, MissingIdentity, UnsafePath
+from agentic_memory.selection.by_words import LexicalSelector
 
 Parameters = AgenticMemoryMiddleware.Parameters
 FILE = "---\nname: Word of {name}\ndescription: The word of {name}\ntype: user\n---\nThe word is {name}-word.\n"
@@ -159,11 +160,12 @@ async def test_200_people_on_one_instance_never_see_each_other(tmp_path, make_ag
             # The replies run into each other: each goes on when the one before it has come this far too.
             turns[name].set()
             await asyncio.wait_for(turns[names[number - 1]].wait(), 60)
+            # One call each, for the framework's check of a call's arguments is what takes the time here.
             return [
-                call_tool("MemoryAdd", thinking="", content=[f"The word is new-{name}-word."]),
                 call_tool("MemorySearch", query="word"),
                 call_tool("Read", file_path=f"{theirs}/word.md"),
-            ]
+                call_tool("MemoryAdd", thinking="", content=[f"The word is new-{name}-word."]),
+            ][number % 3]
 
         model = ScriptedModel([wait, "Ok."], default_selection=["word.md"])
         agent = make_agent(model, memory, name=name, session=f"session of {name}", tools=tools)
@@ -178,9 +180,10 @@ async def test_200_people_on_one_instance_never_see_each_other(tmp_path, make_ag
         seen = "\n".join([*(call.wire for call in model.calls), *(call.text for call in model.structured), *results])
         assert f"{name}-word" in seen
         assert [other for other in names if other != name and f"{other}-word" in seen] == []
-        assert any("not yours to read or write" in result for result in results)
-        added = [file.name for file in (tmp_path / f"users/{name}/Memory").glob("*.md")]
-        assert len(added) == 3, "MEMORY.md, the word, and what the agent added"
+        answers = {0: f"{name}-word", 1: "not yours to read or write", 2: "Added"}
+        assert answers[names.index(name) % 3] in results[0]
+        files = [file.name for file in (tmp_path / f"users/{name}/Memory").glob("*.md")]
+        assert len(files) == 2 + (names.index(name) % 3 == 2)
 
 
 async def test_one_instance_serves_many_sessions_each_with_its_own_memory(tmp_path, make_agent) -> None:
@@ -277,6 +280,23 @@ async def test_the_memory_tools_search_all_layers_and_write_to_one(tmp_path, mak
     assert all("which is only read here" in text for text in refused), refused
     assert "Added" in added
     assert "green tea" in "".join(file.read_text() for file in (tmp_path / "users/ann/Memory").glob("*.md"))
+
+
+async def test_a_selector_of_ones_own_sees_all_layers_as_one_memory(tmp_path, make_agent) -> None:
+    remember(tmp_path / "users/ann/Memory", "ann")
+    remember(tmp_path / "projects/p/Memory", "project")
+    memory = AgenticMemoryMiddleware(
+        workdir=str(tmp_path),
+        layers=[Layer("user"), Layer("project")],
+        identity=Identity(user_id="ann", project_id="p"),
+        selector=LexicalSelector(),
+    )
+    for _ in range(2):
+        model = ScriptedModel(["Ok."])
+        agent = make_agent(model, memory)
+        await agent.reply(UserMsg("user", "What is the word of ann, and what the word of the project?"))
+        assert {file.filename for file in memory.receipt(agent).loaded} == {"word.md", "project:word.md"}
+        assert [match.filename for match in await memory.store.search("ann-word", limit=1)] == ["word.md"]
 
 
 async def test_a_layer_that_fails_is_on_the_receipt_and_the_others_are_there(tmp_path, make_agent, layered) -> None:
