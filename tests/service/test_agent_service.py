@@ -1,7 +1,9 @@
 """Memory in AgentScope's agent service: real HTTP, and storage that speaks Redis over TCP."""
 
 import asyncio
+import os
 import re
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -198,3 +200,20 @@ async def test_the_page_shows_code_that_runs(tmp_path, monkeypatch) -> None:
     names: dict[str, Any] = {}
     exec(code, names)
     assert names["app"].state.extra_agent_middlewares is names["memory"]
+
+
+async def test_the_example_recalls_for_one_user_and_not_for_another(tmp_path) -> None:
+    example = Path(__file__).parents[2] / "examples" / "agent_service.py"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", str(example), str(tmp_path)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={name: value for name, value in os.environ.items() if not name.startswith("AGENTIC_MEMORY_")},
+    )
+    output, errors = await process.communicate()
+    assert process.returncode == 0, errors.decode()
+    _, alice, bob = output.decode().split("\n\n", 1)[1].split("remember", 2)
+    assert "From memory:" in alice
+    assert "Hangzhou" in alice
+    assert "Hangzhou" not in bob
+    assert len([*tmp_path.rglob("users/alice/Memory/*.md")]) > 1
