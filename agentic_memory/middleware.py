@@ -30,7 +30,7 @@ from agentic_memory.section import render_unavailable, section_of
 from agentic_memory.selection import ModelSelector, Selector
 from agentic_memory.selection.query import build_query
 from agentic_memory.shelf import INDEX_FILENAME
-from agentic_memory.store import BackendSource, MemoryStore
+from agentic_memory.store import BackendSource, HistoryPlace, MemoryStore
 from agentic_memory.tokens import BYTES_PER_TOKEN
 from agentic_memory.tools import MemoryAdd, MemoryForget, MemorySearch, MemoryUpdate
 from agentic_memory.tools.memory_tool import StoreSource, ask_a_person, is_unasked
@@ -65,6 +65,8 @@ class AgenticMemoryMiddleware(MiddlewareBase):
             descriptions of the best candidates and picks, as ``parameters`` say; where words leave no doubt, and when the
             model is late or fails, the files that match stand in.
         embedding_model: Any AgentScope embedding model: what matches is then found by meaning too, not only by words.
+        history: Another backend for the versions, or (backend, directory), so that they outlive a sandbox; beside the files
+            when None. ``parameters`` say whether, and how much.
     """
 
     FILENAME_MEMORY_MD: str = INDEX_FILENAME
@@ -82,6 +84,7 @@ class AgenticMemoryMiddleware(MiddlewareBase):
         identity: IdentitySource | None = None,
         selector: Selector | None = None,
         embedding_model: EmbeddingModelBase[Any] | None = None,
+        history: HistoryPlace | None = None,
     ) -> None:
         self._parameters = parameters or MemoryParameters()
         self._selector: Selector = selector or ModelSelector(
@@ -90,7 +93,9 @@ class AgenticMemoryMiddleware(MiddlewareBase):
             max_description_chars=self._parameters.retrieval_max_tokens_per_frontmatter * BYTES_PER_TOKEN,
         )
         where: dict[str, Any] = {"workdir": workdir, "memory_dir": memory_dir, "backend": backend}
-        where |= {"history": self._parameters.history, "policy": self._parameters.write_policy}
+        kept = self._parameters.history
+        where |= {"history": history if kept and history is not None else kept, "retention": self._parameters.retention}
+        where |= {"policy": self._parameters.write_policy}
         where |= {"embedding_model": embedding_model}
         chosen = layers_of(scope, layers)
         if identity is not None and not chosen:

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from agentic_memory.guards import WritePolicy
+from agentic_memory.history.retention import Retention
 from agentic_memory.prompts import load_prompt
 
 _TRANSLATED: Final = ("memory_instructions", "retrieval_instructions")
@@ -98,6 +99,21 @@ class MemoryParameters(BaseModel):
             "it. A reply takes one more look at its end when a tool ran that may have changed files, else none."
         ),
     )
+    history_max_age_days: float | None = Field(
+        default=None,
+        gt=0,
+        title="History Max Age Days",
+        description="Days after which a version that was replaced or removed is dropped; None: never.",
+    )
+    history_max_bytes: int | None = Field(
+        default=None,
+        ge=0,
+        title="History Max Bytes",
+        description=(
+            "Bytes of old versions above which those replaced first are dropped; what a file was last stays for a week "
+            "all the same. None: no bound."
+        ),
+    )
     losses: Literal["refuse", "ask", "allow"] = Field(
         default="refuse",
         title="Losses",
@@ -172,6 +188,11 @@ class MemoryParameters(BaseModel):
     def hides_secrets(self) -> bool:
         """Whether keys and passwords that stand in memory stay out of what a model is shown."""
         return self.secrets != "allow"
+
+    @property
+    def retention(self) -> Retention:
+        """How much history is kept."""
+        return Retention(self.history_max_age_days, self.history_max_bytes)
 
     @property
     def write_policy(self) -> WritePolicy:

@@ -8,10 +8,10 @@ nothing, ``store_mending`` repairs.
 from types import TracebackType
 from typing import Self
 
-from agentic_memory.store_base import BackendSource
+from agentic_memory.store_base import BackendSource, HistoryPlace
 from agentic_memory.store_mending import StoreMending
 
-__all__ = ["BackendSource", "MemoryStore"]
+__all__ = ["BackendSource", "HistoryPlace", "MemoryStore"]
 
 
 class MemoryStore(StoreMending):
@@ -25,8 +25,11 @@ class MemoryStore(StoreMending):
         workdir: Directory in the backend's own terms; relative ones and ``~`` are resolved there.
         memory_dir: Directory below it.
         backend: Where the bytes live; the local disk when None.
-        history: Whether every version is kept below ``.history/`` of the memory directory. A change goes there in the
-            same transaction that makes it.
+        history: Whether, or where, every version is kept; see ``HistoryPlace``. Below ``.history/`` of the memory directory a
+            change goes there in the same transaction that makes it. In another backend, which may outlive a sandbox, it is
+            written before the change: a change that was acknowledged is there, and after a crash between the two so is one
+            that was not made.
+        retention: How much of it is kept; everything when None.
         who: Who it says there that made the changes of this store, while no reply is running.
         policy: What may be written. A ``person`` may write anything: the guards are for programs and models.
         embedding_model: Any AgentScope embedding model: searches go by meaning too then. None: by words alone.

@@ -13,8 +13,9 @@ from agentic_memory.backends import Backend, LocalBackend, Tree, adapt
 from agentic_memory.errors import UnsafePath
 from agentic_memory.filenames import checked_path
 from agentic_memory.guards import WritePolicy
-from agentic_memory.history.archive import FOLDER, Archive, record
+from agentic_memory.history.archive import FOLDER, Archive
 from agentic_memory.history.entries import Author, Who
+from agentic_memory.history.retention import Retention
 from agentic_memory.shelf import Shelf, Snapshot, shelf_for
 
 PARSE_IN_THREAD_FROM: Final = 32
@@ -24,7 +25,8 @@ BackendSource = BackendBase | Callable[[], Any]
 """A backend of ours or of AgentScope, a workspace (anything with ``get_backend()``), or a callable giving a backend."""
 
 HistoryPlace = bool | BackendSource | tuple[BackendSource, str]
-"""Whether, or where, versions are kept: True is beside the files; a backend, or one and a directory in it, is elsewhere."""
+"""Whether, or where, versions are kept. True: below the memory directory. A backend: there, under the same path. A backend
+and a directory: there, under that directory and the path of the memory, so that it may serve many memories."""
 
 
 class StoreBase:
@@ -37,6 +39,7 @@ class StoreBase:
         memory_dir: str = "Memory",
         backend: BackendSource | None = None,
         history: HistoryPlace = True,
+        retention: Retention | None = None,
         who: Who = "store",
         policy: WritePolicy | None = None,
     ) -> None:
@@ -49,6 +52,7 @@ class StoreBase:
         self._keeps_history = history is not False
         self._history_place = history
         self._archive_here: Archive | None = None
+        self._retention = retention or Retention()
         self._own_author = Author(who)
         self._policy = None if who == "person" else policy or WritePolicy()
         self._root: str | None = None
@@ -110,9 +114,10 @@ class StoreBase:
             if isinstance(place, bool):
                 self._archive_here = Archive(self._backend, own, root)
             else:
-                source, directory = place if isinstance(place, tuple) else (place, own)
+                source, parent = place if isinstance(place, tuple) else (place, "")
                 backend = adapt(source)
-                directory = await backend.resolve(directory)
+                # Below the memory's own path, so that one directory serves the memories of many users.
+                directory = backend.join_path(await backend.resolve(parent), root.strip("/")) if parent else own
                 self._archive_here = Archive(backend, directory, directory, apart=True)
         return self._archive_here
 
@@ -154,24 +159,6 @@ class StoreBase:
     def _reason(self, otherwise: str) -> str:
         acting = _acting_on(self)
         return otherwise if acting is None or not acting.why else acting.why
-
-    async def record_history(self) -> int:
-        """Write down the changes by others that loads have noticed; return their number. No round trip without any.
-
-        Raises:
-            BackendUnavailable, UnsafePath: it could not be written; it will be tried again with the next change.
-        """
-        if not self._keeps_history:
-            return 0
-        return await record(await self._archive(), past=(await self._shelf_here()).past)
-
-    async def writes(self) -> int:
-        """Return how often programs of this process wrote to the memory: what ``written_since`` takes."""
-        return (await self._shelf_here()).writes
-
-    def written_since(self, writes: int = 0) -> dict[str, str | None]:
-        """Return the last version that programs of this process made of each file; None: they took it away."""
-        return {} if self._shelf is None else self._shelf.written_since(writes)
 
     async def begin_reply(self, token: object, author: Callable[[], Author]) -> None:
         """Put what changes from now on down to a reply of an agent, until ``end_reply``."""

@@ -1,15 +1,23 @@
 """The part of a store that tells what the memory was."""
 
+import logging
+
 import anyio.to_thread
 
-from agentic_memory.errors import MemoryNotFound
+from agentic_memory.backends import FileRecord
+from agentic_memory.errors import AgenticMemoryError, MemoryNotFound
 from agentic_memory.filenames import checked_file
-from agentic_memory.history import archive
+from agentic_memory.history import archive, tidying
 from agentic_memory.history.diffs import diff_versions
 from agentic_memory.history.entries import Entry, Version, versions_of, with_present
 from agentic_memory.history.past import state_of
+from agentic_memory.history.retention import Retention
+from agentic_memory.history.tidying import Usage
+from agentic_memory.planning import TRASH
 from agentic_memory.shelf import Snapshot
 from agentic_memory.store_reading import StoreReading, not_found
+
+logger = logging.getLogger("agentic_memory")
 
 
 class StorePast(StoreReading):
@@ -72,6 +80,66 @@ class StorePast(StoreReading):
         return await anyio.to_thread.run_sync(
             lambda: diff_versions(before, after, filename=filename, labels=(old[:12], label))
         )
+
+    async def record_history(self) -> int:
+        """Write down the changes by others that loads have noticed; return their number. No round trip without any.
+
+        Raises:
+            BackendUnavailable, UnsafePath: it could not be written; it will be tried again with the next change.
+        """
+        if not self._keeps_history:
+            return 0
+        written = await archive.record(await self._archive(), past=(await self._shelf_here()).past)
+        if written:
+            await self._tidy_when_due()
+        return written
+
+    async def writes(self) -> int:
+        """Return how often programs of this process wrote to the memory: what ``written_since`` takes."""
+        return (await self._shelf_here()).writes
+
+    def written_since(self, writes: int = 0) -> dict[str, str | None]:
+        """Return the last version that programs of this process made of each file; None: they took it away."""
+        return {} if self._shelf is None else self._shelf.written_since(writes)
+
+    async def usage(self) -> Usage:
+        """Tell what the history and the trash take on disk, in three round trips."""
+        place, root = await self._archive(), await self.root()
+        log = await archive.read_log(place, past=(await self._shelf_here()).past)
+        objects = await tidying.see_objects(place, log)
+        trash = await self._backend.snapshot(self._backend.join_path(root, TRASH), known=self._known_versions(log))
+        return tidying.usage_of(log, objects, trash)
+
+    async def tidy_history(self, retention: Retention | None = None) -> int:
+        """Remove the versions that the bounds let go; return how many. What a file is now never goes.
+
+        The store does so itself now and then when it was made with bounds.
+
+        Args:
+            retention: Other bounds than the store's own.
+        """
+        snapshot = await self._look()
+        present = {name: record.version for name, (record, _) in snapshot.documents.items()}
+        if isinstance(snapshot.index_record, FileRecord):
+            present[snapshot.index_record.path] = snapshot.index_record.version
+        past = (await self._shelf_here()).past
+        return await tidying.tidy(
+            await self._archive(), present=present, retention=retention or self._retention, past=past
+        )
+
+    async def _tidy_when_due(self) -> None:
+        past = (await self._shelf_here()).past
+        if not self._retention.bounded or not past.is_tidying_due():
+            return
+        try:
+            await self.tidy_history()
+        except AgenticMemoryError as error:
+            logger.info("memory: the history was not tidied, it is tried again: %s", error)
+
+    @staticmethod
+    def _known_versions(log: archive.Log) -> set[str]:
+        both = ((entry.version.version, entry.version.previous) for entry in log.entries)
+        return {one for pair in both for one in pair if one is not None}
 
     async def _look_back(self) -> tuple[Snapshot, list[Entry]]:
         """See what is there and all that is known of what was, in two round trips; pack a log of many small files."""

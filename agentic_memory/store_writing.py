@@ -317,6 +317,7 @@ class StoreWriting(StorePast):
                 why=why,
                 transaction=transaction,
             )
+            await self._tidy_when_due()
         else:
             await self._backend.transact(changes, within=snapshot.root)
         if author.who != "person":

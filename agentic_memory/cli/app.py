@@ -13,7 +13,7 @@ import typer
 
 from agentic_memory.cli.chat import chat
 from agentic_memory.cli.output import print_note
-from agentic_memory.cli.past import purge_memory, restore_memory, show_diff, show_history, undo_changes
+from agentic_memory.cli.past import purge_memory, restore_memory, show_diff, show_history, tidy_history, undo_changes
 from agentic_memory.cli.proposals import accept_proposals, list_waiting, reject_proposals
 from agentic_memory.cli.reading import check_memory, list_memories, search_memories, show_memory, show_status
 from agentic_memory.cli.transfer import export_memories, import_memories
@@ -44,6 +44,7 @@ for name, command in (
     ("restore", restore_memory),
     ("undo", undo_changes),
     ("purge", purge_memory),
+    ("tidy", tidy_history),
     ("proposals", list_waiting),
     ("accept", accept_proposals),
     ("reject", reject_proposals),

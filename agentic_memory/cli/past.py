@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from agentic_memory.history.entries import Version
     from agentic_memory.history.purging import Purged
+    from agentic_memory.history.tidying import Usage
     from agentic_memory.operations import Reversal
     from agentic_memory.store import MemoryStore
 
@@ -203,6 +204,29 @@ def purge_memory(
     if purged.remaining:
         raise typer.Exit(3)
     print_note(f"Read again: no copy of {filename} is left." if version is None else "Read again: it is gone.")
+
+
+def tidy_history(
+    max_age_days: Annotated[
+        float | None, typer.Option("--max-age-days", metavar="N", help="Drop versions that were replaced longer ago.")
+    ] = None,
+    max_bytes: Annotated[
+        int | None, typer.Option("--max-bytes", metavar="N", help="Drop what was replaced first until so much is left.")
+    ] = None,
+    *,
+    workdir: Workdir = ".",
+    memory_dir: MemoryDir = "Memory",
+) -> None:
+    """Make the history smaller. What a file is, and what it was last within a week, always stays."""
+
+    async def work(store: "MemoryStore") -> "tuple[int, Usage]":
+        from agentic_memory.history.retention import Retention
+
+        gone = await store.tidy_history(Retention(max_age_days, max_bytes))
+        return gone, await store.usage()
+
+    gone, usage = with_store(workdir, memory_dir, work)
+    print_line(f"dropped {gone} versions; {usage.versions} are left, {usage.bytes:,} bytes on disk")
 
 
 def _find_name(changes: "list[Version]", digits: str | None) -> str:

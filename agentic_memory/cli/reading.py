@@ -148,6 +148,7 @@ def show_status(*, workdir: Workdir = ".", memory_dir: MemoryDir = "Memory", as_
             "bytes": sum(file.size for file in snapshot.files),
             "types": dict(sorted(types.items())),
             "index_entries": len(snapshot.index.entries),
+            "history": (await store.usage()).as_dict(),
             "problems": {
                 severity: sum(problem.severity == severity for problem in problems) for severity in SEVERITY_STYLES
             },
@@ -168,10 +169,14 @@ def show_status(*, workdir: Workdir = ".", memory_dir: MemoryDir = "Memory", as_
     exists = "" if status["exists"] else "  (not there yet: it is made with the first memory)"
     types = ", ".join(f"{count} {kind}" for kind, count in status["types"].items())
     problems = ", ".join(f"{count} {severity}" for severity, count in status["problems"].items() if count)
+    kept = status["history"]
+    size = kept["version_bytes"] + kept["log_bytes"]
     lines = (
         ("memory", f"{status['root']}{exists}"),
         ("files", f"{status['files']}{f' ({types})' if types else ''}, {status['bytes']:,} bytes"),
         ("index", f"{status['index_entries']} entries"),
+        ("history", f"{kept['versions']} versions, {kept['changes']} changes, {size:,} bytes on disk"),
+        ("trash", f"{kept['trash_files']} files, {kept['trash_bytes']:,} bytes"),
         ("problems", f"{problems}; see agentic-memory check" if problems else "none"),
         ("model", f"{status['model'] or 'none: '}{because}"),
     )

@@ -102,12 +102,6 @@ def puts_of(
     return [*puts, Put(posixpath.join(archive.log, name), log, ABSENT)]
 
 
-def note_kept(changes: Sequence[Change], past: Past) -> None:
-    """Remember whose bytes are safe now."""
-    for change in changes:
-        past.kept.update(state.version for state in (change.before, change.after) if state is not None)
-
-
 async def record(archive: Archive, *, past: Past) -> int:
     """Write all pending changes to the history and return their number. What cannot be written stays pending.
 
@@ -125,7 +119,7 @@ async def record(archive: Archive, *, past: Past) -> int:
         except BaseException:
             past.put_back(batch)
             raise
-        note_kept(batch, past)
+        past.note_kept(batch)
         written += len(batch)
     return written
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,6 +22,8 @@ logger = logging.getLogger("agentic_memory")
 MAX_BATCH_CHANGES: Final = 200
 MAX_BATCH_BYTES: Final = 4 * 1024 * 1024
 """Bounds of one transaction of history: a sandbox takes it as one command."""
+TIDY_EVERY: Final = 500
+"""Versions kept between two times that a bounded history is made smaller; the first is right after the first change."""
 MAX_PENDING_BYTES: Final = 64 * 1024 * 1024
 """Changes kept in memory while they cannot be written; over it the oldest are given up."""
 
@@ -66,6 +68,8 @@ class Past:
         """Where a store of this process keeps the history of this memory: then tools put their writes there too."""
         self.kept: set[str] = set()
         """Versions whose bytes this process has put into the history."""
+        self._tidied_at = -TIDY_EVERY
+        self._kept_count = 0
         self.logs: dict[str, ReadLog] = {}
         """Log files that were read, by version."""
         self._lock = Lock()
@@ -199,6 +203,20 @@ class Past:
         with self._lock:
             for change in changes:
                 self._append(change)
+
+    def note_kept(self, changes: Sequence[Change]) -> None:
+        """Remember whose bytes are safe now."""
+        with self._lock:
+            self.kept.update(state.version for change in changes for state in (change.before, change.after) if state)
+            self._kept_count += len(changes)
+
+    def is_tidying_due(self) -> bool:
+        """Tell whether enough was kept since this was last asked and true."""
+        with self._lock:
+            if self._kept_count - self._tidied_at < TIDY_EVERY:
+                return False
+            self._tidied_at = self._kept_count
+            return True
 
     def forget(self, filename: str, versions: Collection[str]) -> None:
         """Let nothing be left here of versions of a file that were purged."""

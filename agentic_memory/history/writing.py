@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from agentic_memory.backends import Backend, Delete, Put, version_of
 from agentic_memory.backends import Change as FileChange
 from agentic_memory.errors import AgenticMemoryError, BackendUnavailable, UnsafePath
-from agentic_memory.history.archive import Archive, is_purge, note_kept, puts_of, read_purged, record
+from agentic_memory.history.archive import Archive, is_purge, puts_of, read_purged, record
 from agentic_memory.history.entries import Author, Change, State
 from agentic_memory.history.past import Look, Past, state_of
 
@@ -83,7 +83,7 @@ async def _keep_along(
         past.put_back(noticed)
         raise
     else:
-        note_kept([*noticed, *own], past)
+        past.note_kept([*noticed, *own])
 
 
 async def _keep_before(
@@ -107,7 +107,7 @@ async def _keep_before(
     except AgenticMemoryError:
         await _take_back(archive, puts[-1])
         raise
-    note_kept(own, past)
+    past.note_kept(own)
 
 
 async def _take_back(archive: Archive, log: Put) -> None:

@@ -21,6 +21,7 @@ COMMANDS = (
     "restore",
     "undo",
     "purge",
+    "tidy",
     "proposals",
     "accept",
     "reject",

@@ -148,3 +148,13 @@ def test_purge_leaves_no_copy_and_says_so(run, memory):
     left = [path for path in memory.rglob("*") if path.is_file() and b"Hangzhou" in path.read_bytes()]
     assert left == []
     assert run("history", "user_profile.md").code == 1
+
+
+def test_status_tells_what_the_history_takes_and_tidy_makes_it_smaller(run, memory):
+    run("forget", "user_profile.md")
+    status = json.loads(run("status", "--json").out)["history"]
+    assert (status["versions"], status["trash_files"]) == (3, 1)
+    assert "3 versions" in run("status").out
+    ran = run("tidy", "--max-age-days", "30")
+    assert (ran.code, ran.out.split(";")[0]) == (0, "dropped 0 versions")
+    assert run("tidy", "--max-age-days", "0").code == 2
