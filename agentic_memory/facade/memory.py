@@ -1,9 +1,11 @@
 """``Memory``: the calls that Mem0's users know, on Markdown files."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final, Self
+
+from agentscope.model import ChatModelBase
 
 from agentic_memory.document import parse_document
 from agentic_memory.errors import BackendUnavailable, InvalidMemory, MemoryNotFound
@@ -11,7 +13,9 @@ from agentic_memory.facade.owners import TOPS, Owner, find_place
 from agentic_memory.facade.records import (
     Messages,
     Record,
+    Said,
     fits,
+    learned,
     metadata_fields,
     plain,
     record_of,
@@ -23,6 +27,7 @@ from agentic_memory.operations import Forget, Update
 from agentic_memory.stale import Stale, unless_changed
 from agentic_memory.store import BackendSource, MemoryStore
 from agentic_memory.titles import describe, title_of
+from agentic_memory.writeback.learner import Learner
 
 MAX_ATTEMPTS: Final = 20
 """How often an addition is made anew when others add at the same moment."""
@@ -39,12 +44,21 @@ class Memory:
     Args:
         workdir: Directory that holds all of it, in the backend's own terms.
         memory_dir: Name of the memory directory of each user.
+        model: What learns from conversations when ``add`` infers. Without one, what is added is kept as it is.
         backend: Where the bytes live; the local disk when None.
     """
 
-    def __init__(self, *, workdir: str = ".", memory_dir: str = "Memory", backend: BackendSource | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        workdir: str = ".",
+        memory_dir: str = "Memory",
+        model: ChatModelBase | None = None,
+        backend: BackendSource | None = None,
+    ) -> None:
         self._workdir = workdir
         self._memory_dir = memory_dir
+        self._model = model
         self._store = MemoryStore(workdir=workdir, memory_dir=memory_dir, backend=backend)
 
     async def aclose(self) -> None:
@@ -81,25 +95,30 @@ class Memory:
         agent_id: str | None = None,
         run_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-        infer: bool = True,  # noqa: ARG002 - until there is a model, texts are kept as they are
-    ) -> dict[str, list[Record]]:
-        """Keep a text, or each message of a conversation but those of the system.
+        infer: bool = True,
+    ) -> dict[str, Any]:
+        """Learn from a conversation; or, without a model or with ``infer=False``, keep each of its messages as it is.
+
+        Messages of the system are passed over.
 
         Args:
             messages: A text, a message (``role``, ``content``, maybe ``name``), or several.
             user_id, agent_id, run_id: Whose memory it is; at least one.
             metadata: JSON values, kept as fields of the file.
-            infer: As Mem0 has it.
+            infer: Whether the model extracts facts and decides on each against what is known.
 
         Returns:
-            ``{"results": [{"id", "memory", "event", ...}]}``; ``event`` is ``ADD``, or ``NONE`` when the text is there
-            already.
+            ``{"results": [{"id", "memory", "event", ...}]}``; ``event`` is ``ADD``, ``UPDATE`` or ``DELETE``, and ``NONE``
+            for a text that is there already. When the model failed, nothing is lost: the conversation waits in the queue
+            of the memory, and beside the empty results stand ``status`` and ``error``.
         """
         owner = Owner.of({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
         fields = {**metadata_fields(metadata or {}), **dict(owner.further)}
         fields["created"] = datetime.now(UTC).isoformat(timespec="seconds")
         said = texts_in(messages)
         store = self._open(owner)
+        if infer and self._model is not None:
+            return await self._learn(self._model, store, owner, said, fields)
         for _ in range(MAX_ATTEMPTS):
             snapshot = await store.load()
             known = {plain(document.body): name for name, (_, document) in snapshot.documents.items()}
@@ -279,6 +298,18 @@ class Memory:
         return changes
 
     # ------------------------------------------------------------------ inside
+
+    async def _learn(
+        self, model: ChatModelBase, store: MemoryStore, owner: Owner, said: Sequence[Said], fields: Mapping[str, str]
+    ) -> dict[str, Any]:
+        report = await Learner(store, model).learn([one.message() for one in said])
+        if report.status in {"waiting", "failed"}:
+            return {"results": [], "status": report.status, "error": report.error}
+        added = [one.filename for one in report.learned if one.operation == "ADD"]
+        if added:
+            await store.apply([Update(filename=name, fields=fields) for name in added], why="whose and since when")
+        there = (await store.load()).documents if report.learned else {}
+        return {"results": [learned(owner, one, there) for one in report.learned]}
 
     def _open(self, owner: "Owner") -> MemoryStore:
         memory_dir = f"{owner.directory}/{self._memory_dir}"

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from agentscope.message import AssistantMsg, Msg, UserMsg
+
+from agentic_memory.backends import FileRecord
+from agentic_memory.document import Document
 from agentic_memory.errors import InvalidMemory
 from agentic_memory.facade.owners import IDS, Owner
 from agentic_memory.frontmatter import is_key
@@ -16,6 +20,7 @@ from agentic_memory.rendering import FIELD_ORDER
 from agentic_memory.selection.lexical import Hit
 from agentic_memory.titles import describe, title_of
 from agentic_memory.values import MemoryFile
+from agentic_memory.writeback.plans import Learned
 
 OWN_FIELDS: Final = frozenset({*FIELD_ORDER, "metadata", "created", "role", "actor_id", "agent_id", "run_id"})
 """Fields of a file that are no metadata."""
@@ -34,6 +39,12 @@ class Said:
     role: str = ""
     actor: str = ""
 
+    def message(self) -> Msg:
+        """Return it as AgentScope has it."""
+        if self.role == "assistant":
+            return AssistantMsg(self.actor or "assistant", self.text)
+        return UserMsg(self.actor or "user", self.text)
+
     def create(self, fields: Mapping[str, str]) -> Create:
         """Return the memory it becomes."""
         own = {key: value for key, value in (("role", self.role), ("actor_id", self.actor)) if value}
@@ -44,6 +55,17 @@ class Said:
             content=self.text,
             fields={**fields, **own},
         )
+
+
+EVENTS: Final = {"ADD": "ADD", "DELETE": "DELETE", "EXPIRE": "DELETE"}
+"""Mem0's word for an operation of write-back; everything else is an ``UPDATE``."""
+
+
+def learned(owner: Owner, one: Learned, documents: Mapping[str, tuple[FileRecord, Document]]) -> Record:
+    """Return what ``add`` says of one operation, with the text that ``documents`` have now, or the title of what went."""
+    held = documents.get(one.filename)
+    text = one.title if held is None else held[1].body.strip()
+    return {"id": owner.id_of(one.filename), "memory": text, "event": EVENTS.get(one.operation, "UPDATE")}
 
 
 def texts_in(messages: Messages) -> list[Said]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from teaching import decisions, facts, model
 
 from agentic_memory import AgenticMemoryMiddleware, Identity, Memory, MemoryNotFound, MissingIdentity
 from agentic_memory.backends import InMemoryBackend
@@ -92,6 +93,31 @@ async def test_the_same_text_is_kept_once_and_says_so(memory):
     answer = await memory.add([{"role": "user", "content": "Has  a dog. "}], user_id="a")
     assert [record["event"] for record in answer["results"]] == ["NONE"]
     assert texts(await memory.get_all(user_id="a")) == ["Has a dog."]
+
+
+async def test_with_a_model_facts_are_learnt_and_decided_on(backend):
+    answers = [
+        facts("Lives in Hangzhou."),
+        facts("Lives in Suzhou."),
+        decisions({"operation": "UPDATE", "fact": 1, "memory": 1, "replaces": "Lives in Hangzhou."}),
+    ]
+    memory = Memory(workdir="/w", backend=backend, model=model(*answers))
+    (first,) = (await memory.add(TALK, user_id="a", agent_id="x", metadata={"n": 1}))["results"]
+    assert (first["memory"], first["event"]) == ("Lives in Hangzhou.", "ADD")
+    record = await memory.get(first["id"])
+    assert (record["metadata"], record["agent_id"]) == ({"n": 1}, "x")
+    assert record["created_at"]
+    (second,) = (await memory.add("I moved to Suzhou.", user_id="a"))["results"]
+    assert second == {"id": first["id"], "memory": "Lives in Suzhou.", "event": "UPDATE"}
+    assert (await memory.add("As it is.", user_id="a", infer=False))["results"][0]["memory"] == "As it is."
+
+
+async def test_a_model_that_fails_loses_nothing_and_says_so(backend):
+    memory = Memory(workdir="/w", backend=backend, model=model(RuntimeError("no"), RuntimeError("no")))
+    answer = await memory.add("I live in Hangzhou.", user_id="a")
+    assert (answer["results"], answer["status"]) == ([], "waiting")
+    assert answer["error"]
+    assert (await memory.get_all(user_id="a")) == {"results": []}
 
 
 async def test_two_adds_of_one_text_at_once_leave_one(memory):
