@@ -19,8 +19,8 @@ logger = logging.getLogger("agentic_memory")
 def calls_of(agent: Agent, *, without: MiddlewareBase) -> StructuredCall:
     """Return calls that pass through the agent's ``on_model_call`` middlewares and fall back to its fallback model.
 
-    So they are traced, limited and routed like those of the agent. A hook sees the answer as JSON in a text block; what it
-    makes of the answer is not taken over, for the answer has a schema to keep. Retries are the model's own.
+    So they are traced, limited and routed like those of the agent, and tried as often (``ModelConfig.max_retries``). A hook sees
+    the answer as JSON in a text block; what it makes of the answer is not taken over, for the answer has a schema to keep.
 
     Args:
         agent: Whose.
@@ -29,14 +29,15 @@ def calls_of(agent: Agent, *, without: MiddlewareBase) -> StructuredCall:
 
     async def call(model: ChatModelBase, messages: list[Msg], answer: type[BaseModel]) -> StructuredResponse:
         hooks = [hook for hook in getattr(agent, "_model_call_middlewares", ()) if hook is not without]
-        fallback = agent.model_config.fallback_model if model is agent.model else None
-        try:
-            return await _call_through(agent, hooks, model, messages, answer)
-        except Exception as error:
-            if fallback is None:
-                raise
-            logger.info("memory: %s failed to pick, %s is asked: %s", model.model, fallback.model, error)
-            return await _call_through(agent, hooks, fallback, messages, answer)
+        settings = agent.model_config
+        fallback = settings.fallback_model if model is agent.model else None
+        attempts = [one for one in (model, fallback) if one is not None for _ in range(settings.max_retries + 1)]
+        for attempt in attempts[:-1]:
+            try:
+                return await _call_through(agent, hooks, attempt, messages, answer)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the agent would try again too
+                logger.warning("memory: %s failed to pick, another attempt is made: %s", attempt.model, error)
+        return await _call_through(agent, hooks, attempts[-1], messages, answer)
 
     return call
 

@@ -1,9 +1,8 @@
 """The selectors that need vectors: this package's hybrid, and its encoder without any words. Extra ``embeddings``."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import numpy as np
@@ -34,18 +33,23 @@ def documents_of(store: Store) -> dict[str, tuple[Record, Document]]:
     }
 
 
-def make_hybrid(store: Store) -> Select:
-    """Return words and meaning together, with all vectors made beforehand."""
+def asking(store: Store) -> Callable[[str], Request]:
+    """Return what makes requests about a store."""
     documents = documents_of(store)
     words = LexicalIndex()
-    words.update({name: (record.version, document) for name, (record, document) in documents.items()})
-    ask = partial(Request, limit=LIMIT, documents=documents, words=lambda: words, kept={}, patience=PATIENCE)
-    runner = asyncio.Runner()
+    words.update(documents)
+    request = Request(query="", limit=LIMIT, documents=documents, words=lambda: words, kept={}, patience=PATIENCE)
+    return lambda query: replace(request, query=query)
+
+
+def make_hybrid(store: Store) -> Select:
+    """Return words and meaning together, with all vectors made beforehand."""
+    ask, runner = asking(store), asyncio.Runner()
     selector = HybridSelector(LocalEmbeddingModel())
-    runner.run(selector.embed(ask(query="")))
+    runner.run(selector.embed(ask("")))
 
     def select(question: str) -> Sequence[str]:
-        return runner.run(selector.select(ask(query=question))).filenames
+        return runner.run(selector.select(ask(question))).filenames
 
     return select
 

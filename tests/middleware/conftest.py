@@ -1,11 +1,12 @@
 """A memory on disk with a few files, and agents that use it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agentscope.agent import Agent
+from agentscope.middleware import MiddlewareBase
 from agentscope.permission import AdditionalWorkingDirectory, PermissionMode
 from agentscope.state import AgentState
 from agentscope.tool import Toolkit
@@ -62,6 +63,7 @@ def make_agent(workdir: Path) -> Callable[..., Agent]:
         name: str = "assistant",
         state: AgentState | None = None,
         allow: bool = True,
+        more: Sequence[MiddlewareBase] = (),
         **kwargs: Any,
     ) -> Agent:
         agent = Agent(
@@ -69,7 +71,7 @@ def make_agent(workdir: Path) -> Callable[..., Agent]:
             system_prompt="You are a helpful assistant.",
             model=model,
             toolkit=Toolkit(tools=[Read(), Write(), Edit()]),
-            middlewares=[memory],
+            middlewares=[memory, *more],
             state=state,
             **kwargs,
         )
