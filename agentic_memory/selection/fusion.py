@@ -27,9 +27,7 @@ passage comes nearer too."""
 NEAR: Final = 3.9
 """Spreads from which meaning alone makes a file relevant."""
 NEAR_BESIDE: Final = 3.0
-"""Spreads from which a file is shown beside others whose words match."""
-NEAR_RATIO: Final = 0.75
-"""What a further file must reach of the nearest one, when words say nothing."""
+"""Spreads from which a file is shown beside another one that is relevant."""
 WORTHWHILE_COVERAGE: Final = 0.25
 """From here on a file is shown from where its words match, below it from where its meaning does."""
 
@@ -92,8 +90,7 @@ def _by_meaning(documents: Documents, near: Mapping[str, float], nearness: Nearn
     best = sorted(near, key=lambda name: (-near[name], name))[:limit]
     if not best or near[best[0]] < NEAR:
         return []
-    floor = NEAR_RATIO * near[best[0]]
-    return [_hit(documents, name, near[name], None, nearness) for name in best if near[name] >= floor]
+    return [_hit(documents, name, near[name], None, nearness) for name in best if near[name] >= NEAR_BESIDE]
 
 
 def _vector_of(documents: Documents, filename: str, nearness: Nearness) -> Vector | None:
