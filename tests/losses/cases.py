@@ -14,13 +14,17 @@ from agentscope.permission import AdditionalWorkingDirectory, PermissionMode
 from agentscope.state import AgentState
 from agentscope.tool import Toolkit
 from scripted import ScriptedModel, call_tool
+from teaching import decisions, facts, model, talk
 
 from agentic_memory import AgenticMemoryMiddleware, MemoryStore
 from agentic_memory.backends import ABSENT, Backend, version_of
 from agentic_memory.errors import AgenticMemoryError, Conflict, UnsafePath
+from agentic_memory.operations import Forget
 from agentic_memory.testing import Place
 from agentic_memory.testing.place import Contract
 from agentic_memory.tools import Edit, Read, Write
+from agentic_memory.writeback.learner import Learner
+from agentic_memory.writeback.proposals import list_proposals
 
 PROFILE = (
     b"---\nname: Profile\ndescription: Who the user is.\ntype: user\n---\n\nLives in Hangzhou.\nDrinks green tea.\n"
@@ -241,6 +245,75 @@ class Losses(Contract):
         await store.update(decomposed, content="Only this one.\n")
         assert await bytes_of(place, composed) == PROFILE
         assert "same-name" in {problem.code for problem in await store.check()}
+
+    async def test_an_index_of_28_entries_is_not_rewritten_to_the_five_that_were_read_again(self, place, hand):
+        lines = [f"- [Note {n}](note_{n}.md) - kept\n" for n in range(28)]
+        await place.put({"MEMORY.md": "".join(lines).encode()})
+        await hand.read("MEMORY.md")
+        ok, answer = await hand.write("MEMORY.md", "".join(lines[:5]))
+        assert not ok
+        assert "23" in answer
+        assert (await text_of(place, "MEMORY.md")).splitlines(keepends=True) == lines
+
+    # ------------------------------------------------------------------ consolidation
+
+    async def test_a_memory_consolidated_from_a_part_of_it_keeps_the_part_that_was_not_shown(self, store):
+        paragraphs = [f"Fact {n} of the bridge, which nobody may lose: {'detail ' * 400}{n}." for n in range(20)]
+        await store.add(name="Bridge", description="All about it.", type="project", content="\n\n".join(paragraphs))
+        says = model(
+            facts(
+                {"type": "project", "title": "Bridge", "text": "The bridge opens in June 2026.", "when": "the bridge"}
+            ),
+            decisions({"operation": "UPDATE", "fact": 1, "memory": 1, "text": "The bridge opens in June 2026."}),
+        )
+        assert (await Learner(store, says).learn(talk("The bridge opens in June."))).status == "learned"
+        kept = "\n".join(file.content for file in await store.get_all())
+        assert all(paragraph in kept for paragraph in paragraphs)
+        assert "June 2026" in kept
+        shown = says.structured[1].text
+        assert sum(paragraph in shown for paragraph in paragraphs) < len(paragraphs)  # or this would prove nothing
+
+    async def test_a_line_added_by_hand_while_a_consolidation_runs_stays(self, place, store):
+        await store.add(name="Tea", description="Which tea.", type="user", content="Likes green tea.\n\nHas a pot.\n")
+        before = await bytes_of(place, "tea.md")
+
+        decision = decisions(
+            {"operation": "UPDATE", "fact": 1, "memory": 1, "replaces": "Likes green tea.", "text": "Likes oolong."}
+        )
+
+        async def decide_slowly(_):
+            await place.plant(place.path("tea.md"), before + b"A line by hand.\n")
+            return decision
+
+        says = model(facts("Likes oolong tea."), decide_slowly, default_selection=decision)
+        report = await Learner(store, says, rewrite_people=True).learn(talk())
+        assert report.status == "learned"
+        kept = await text_of(place, "tea.md")
+        assert "A line by hand.\n" in kept
+        assert "Likes oolong." in kept
+        assert "Has a pot." in kept
+
+    async def test_23_deletes_of_one_consolidation_are_one_undo_away(self, store):
+        for n in range(23):
+            await store.add(name=f"Note {n}", description=f"Read for {n}.", type="project", content=f"Fact {n}.")
+        before = {file.filename: file.version for file in await store.get_all()}
+        with store.acting_as(who="consolidation", why="nothing of it holds"):
+            done = await store.apply([Forget(filename=name) for name in before])
+        assert await store.get_all() == []
+        assert len({outcome.filename for outcome in done.outcomes if outcome.filename.startswith(".trash/")}) == 23
+        await store.undo(done.id)
+        assert {file.filename: file.version for file in await store.get_all()} == before
+        assert [problem.code for problem in await store.check() if problem.severity == "error"] == []
+
+    async def test_what_a_consolidation_may_not_delete_by_itself_is_only_proposed(self, place, store):
+        await place.put({"a.md": PROFILE})
+        says = model(
+            facts("Lives in Suzhou."),
+            decisions({"operation": "DELETE", "memory": 1}, {"operation": "ADD", "fact": 1}),
+        )
+        await Learner(store, says).learn(talk("I live in Suzhou now."))
+        assert await bytes_of(place, "a.md") == PROFILE
+        assert [proposal.operation for proposal in (await list_proposals(store))[0]] == ["DELETE"]
 
     # ------------------------------------------------------------------ editors and links
 
