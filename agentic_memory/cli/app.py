@@ -12,10 +12,11 @@ from typing import Annotated, Final
 import typer
 
 from agentic_memory.cli.chat import chat
+from agentic_memory.cli.checking import check_memory, repair_memory
 from agentic_memory.cli.output import print_note
 from agentic_memory.cli.past import purge_memory, restore_memory, show_diff, show_history, tidy_history, undo_changes
 from agentic_memory.cli.proposals import accept_proposals, list_waiting, reject_proposals
-from agentic_memory.cli.reading import check_memory, list_memories, search_memories, show_memory, show_status
+from agentic_memory.cli.reading import list_memories, search_memories, show_memory, show_status
 from agentic_memory.cli.transfer import export_memories, import_memories
 from agentic_memory.cli.writing import add_memory, edit_memory, forget_memories
 from agentic_memory.errors import AgenticMemoryError, BackendUnavailable
@@ -49,6 +50,7 @@ for name, command in (
     ("accept", accept_proposals),
     ("reject", reject_proposals),
     ("check", check_memory),
+    ("repair", repair_memory),
     ("import", import_memories),
     ("export", export_memories),
     ("status", show_status),

@@ -13,6 +13,9 @@ from rich.text import Text
 WIDE: Final = 10_000
 """Columns when nobody looks: a pipe must not get wrapped lines."""
 
+SEVERITY_STYLES: Final = {"error": "bold red", "warning": "yellow", "info": "dim"}
+DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 

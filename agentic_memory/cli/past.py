@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentic_memory.cli.options import AsJson, MemoryDir, Workdir, with_store
-from agentic_memory.cli.output import print_json, print_line, print_note, print_table, printable
+from agentic_memory.cli.output import DIFF_STYLES, print_json, print_line, print_note, print_table, printable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -26,7 +26,6 @@ File = Annotated[
 ]
 MAX_SHOWN = 100
 """Changes listed when no file is named."""
-DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def show_history(

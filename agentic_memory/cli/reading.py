@@ -1,4 +1,4 @@
-"""Commands that only look: list, show, search, check, status."""
+"""Commands that only look: list, show, search, status."""
 
 import os
 import sys
@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentic_memory.cli.options import AsJson, MemoryDir, Workdir, with_store
-from agentic_memory.cli.output import one_line, print_json, print_line, print_note, print_table, printable
+from agentic_memory.cli.output import (
+    SEVERITY_STYLES,
+    one_line,
+    print_json,
+    print_line,
+    print_note,
+    print_table,
+    printable,
+)
 
 if TYPE_CHECKING:
     from agentic_memory.store import MemoryStore
-    from agentic_memory.values import MemoryFile, Problem
-
-SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
+    from agentic_memory.values import MemoryFile
 
 
 def list_memories(
@@ -101,36 +107,6 @@ def search_memories(
         raise typer.Exit(1)
 
 
-def check_memory(*, workdir: Workdir = ".", memory_dir: MemoryDir = "Memory", as_json: AsJson = False) -> None:
-    """List what a person should look at. Exit code 1 when something is wrong."""
-
-    async def work(store: "MemoryStore") -> "tuple[str, int, list[Problem]]":
-        files = len((await store.load()).files)
-        return await store.root(), files, await store.check()
-
-    root, files, problems = with_store(workdir, memory_dir, work)
-    wrong = [problem for problem in problems if problem.severity != "info"]
-    if as_json:
-        print_json([problem.as_dict() for problem in problems])
-    else:
-        for problem in problems:
-            place = one_line(problem.file) if problem.line is None else f"{one_line(problem.file)}:{problem.line}"
-            print_line(
-                (place, "cyan"),
-                ": ",
-                (problem.severity, SEVERITY_STYLES[problem.severity]),
-                f": {one_line(problem.message)}",
-                (f" [{problem.code}]", "dim"),
-            )
-            print_line("    ", one_line(problem.fix))
-        print_note(
-            f"{files} {'memory' if files == 1 else 'memories'} in {root}: "
-            + (_count_severities(problems) if problems else "nothing to mend.")
-        )
-    if wrong:
-        raise typer.Exit(1)
-
-
 def show_status(*, workdir: Workdir = ".", memory_dir: MemoryDir = "Memory", as_json: AsJson = False) -> None:
     """Tell where the memory is, what is in it, and the model of a chat."""
     from agentic_memory.models import InvalidModelChoice, choose_model
@@ -182,8 +158,3 @@ def show_status(*, workdir: Workdir = ".", memory_dir: MemoryDir = "Memory", as_
     )
     for label, value in lines:
         print_line((f"{label:<10}", "bold"), value)
-
-
-def _count_severities(problems: "list[Problem]") -> str:
-    counts = ((severity, sum(problem.severity == severity for problem in problems)) for severity in SEVERITY_STYLES)
-    return ", ".join(f"{count} {severity}" for severity, count in counts if count) + "."

@@ -26,6 +26,7 @@ COMMANDS = (
     "accept",
     "reject",
     "check",
+    "repair",
     "import",
     "export",
     "status",
