@@ -132,7 +132,9 @@ class LayeredStore(MemoryStore):
         views = [view for view in snapshot.views if view.snapshot is not None]
         selections = await asyncio.gather(*asked)
         hits = [
-            replace(hit, filename=_prefix(view, snapshot) + hit.filename)
+            replace(
+                hit, filename=_prefix(view, snapshot) + hit.filename, via=hit.via and _prefix(view, snapshot) + hit.via
+            )
             for view, selection in zip(views, selections, strict=True)
             for hit in selection.hits
         ]

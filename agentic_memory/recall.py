@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from agentscope.model import ChatModelBase
 
 from agentic_memory.parameters import MemoryParameters
+from agentic_memory.selection.lexical import first_of
 from agentic_memory.selection.model import MAX_PICKED_FILES
 from agentic_memory.selection.query import Query
 from agentic_memory.selection.selector import Selection, Selector, Spending, StructuredCall
@@ -82,7 +83,7 @@ class Recall:
         """Return what can be shown although nobody has decided."""
         ranked = self.ranked or Selection()
         # One clear match needs no company; otherwise a few stand in until the selector has answered.
-        return replace(ranked, hits=ranked.hits[: 1 if ranked.clear else MAX_STAND_INS])
+        return replace(ranked, hits=first_of(ranked.hits) if ranked.clear else ranked.hits[:MAX_STAND_INS])
 
     async def decision(self) -> Selection | None:
         """Return what was decided; None when nothing was to be decided, or when that failed."""

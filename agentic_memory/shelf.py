@@ -6,8 +6,8 @@ tree it came from. It is derived, disposable, and never consulted instead of the
 
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
 from types import MappingProxyType
@@ -20,7 +20,7 @@ from agentic_memory.document import Document, parse_document
 from agentic_memory.history.past import Past
 from agentic_memory.index import Index, parse_index
 from agentic_memory.selection.lexical import Hit, LexicalIndex
-from agentic_memory.selection.relations import successor_of
+from agentic_memory.selection.relations import best_passage, successor_of
 from agentic_memory.values import Match, MemoryFile, Problem
 
 INDEX_FILENAME: Final = "MEMORY.md"
@@ -115,18 +115,30 @@ def written_file(filename: str, data: bytes) -> MemoryFile:
     return as_memory_file(filename, record, parse_document(data, filename=filename))
 
 
-def as_match(snapshot: Snapshot, hit: Hit) -> Match:
-    """Put together what a user sees of one file that a search found."""
-    document = snapshot.documents[hit.filename][1]
-    return Match(
-        filename=hit.filename,
-        score=hit.score,
-        passage=hit.passage,
-        line=hit.line,
-        name=document.name,
-        description=document.description,
-        type=document.type,
-    )
+def as_matches(snapshot: Snapshot, hits: Sequence[Hit], query: str) -> list[Match]:
+    """Put together what a user sees of the files that a search found: successors in place of what they supersede."""
+    matches: dict[str, Match] = {}
+    for hit in hits:
+        filename = snapshot.successor_of(hit.filename)
+        document = snapshot.documents[filename][1]
+        match = Match(
+            filename=filename,
+            score=hit.score,
+            passage=hit.passage,
+            line=hit.line,
+            name=document.name,
+            description=document.description,
+            type=document.type,
+            because=f"linked from {hit.via}" if hit.via else "",
+        )
+        if filename != hit.filename:
+            passage, line = best_passage(document, query)
+            match = replace(match, passage=passage, line=line, because=f"supersedes {hit.filename}")
+        if filename not in matches:
+            matches[filename] = match
+        elif match.because and not matches[filename].because:
+            matches[filename] = replace(matches[filename], because=match.because)
+    return list(matches.values())
 
 
 _OBSTACLE_FIXES: Final[Mapping[str, str]] = MappingProxyType(

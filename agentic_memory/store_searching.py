@@ -1,15 +1,18 @@
 """The searching part of a store: which files answer a question, by words and by meaning."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
+import anyio.to_thread
 from agentscope.embedding import EmbeddingModelBase
 
 from agentic_memory.selection.by_meaning import HybridSelector
 from agentic_memory.selection.by_words import LexicalSelector
 from agentic_memory.selection.lexical import Hit
+from agentic_memory.selection.relations import with_neighbour
 from agentic_memory.selection.selector import Request, Selection
-from agentic_memory.shelf import Snapshot, as_match, shelf_for
+from agentic_memory.shelf import Snapshot, as_matches, shelf_for
 from agentic_memory.store_base import StoreBase
 from agentic_memory.values import Match
 
@@ -30,16 +33,21 @@ class StoreSearching(StoreBase):
             return []
         snapshot = await self.load()
         hits = await self.rank(snapshot, query, limit=limit)
-        return [as_match(snapshot, hit) for hit in hits if hit.filename in snapshot.documents]
+        return as_matches(snapshot, [hit for hit in hits if hit.filename in snapshot.documents], query)
 
     async def rank(self, snapshot: Snapshot, query: str, *, limit: int) -> list[Hit]:
         """Rank the files of a snapshot, off the event loop."""
         return [*(await self.select(snapshot, query, limit=limit, patience=SEARCH_SECONDS)).hits]
 
     async def select(self, snapshot: Snapshot, query: str, *, limit: int, patience: float) -> Selection:
-        """Rank the files of a snapshot and tell how it went. For vectors it waits at most ``patience`` seconds."""
+        """Rank the files of a snapshot and tell how it went. For vectors it waits at most ``patience`` seconds.
+
+        A file that the first one links to and needs comes with it.
+        """
         selector = self._hybrid or LexicalSelector()
-        return await selector.select(self.request(snapshot, query, limit=limit, patience=patience))
+        found = await selector.select(self.request(snapshot, query, limit=limit, patience=patience))
+        hits = await anyio.to_thread.run_sync(with_neighbour, snapshot.documents, found.hits, query)
+        return replace(found, hits=tuple(hits[:limit]))
 
     def request(self, snapshot: Snapshot, query: str, *, limit: int, patience: float) -> Request:
         """Put together what a selector is asked about the files of a snapshot."""

@@ -137,6 +137,7 @@ class Match:
         passage: The part of the file that matched best.
         line: 1-based line of the file where the passage starts.
         name, description, type: As in ``MemoryFile``.
+        because: Why it is here when not for its own words: ``linked from a.md``, ``supersedes b.md``.
     """
 
     filename: str
@@ -146,6 +147,7 @@ class Match:
     name: str = ""
     description: str = ""
     type: str = ""
+    because: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -157,4 +159,5 @@ class Match:
             "name": self.name,
             "description": self.description,
             "type": self.type,
+            "because": self.because,
         }

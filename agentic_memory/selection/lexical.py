@@ -73,6 +73,7 @@ class Hit:
         line: 1-based line of the file where ``passage`` begins.
         passage: The lines that match best.
         suffices: Whether that coverage is more than chance.
+        via: The hit that links to this file, when the file is only here for that; empty when it matched by itself.
     """
 
     filename: str
@@ -81,6 +82,7 @@ class Hit:
     line: int
     passage: str = field(repr=False)
     suffices: bool = True
+    via: str = ""
 
 
 class LexicalIndex:
@@ -246,4 +248,10 @@ def stands_out(hits: Sequence[Hit]) -> bool:
     """Tell whether the first hit is so clear that no model needs to be asked which file is meant."""
     if not hits or hits[0].coverage < CLEAR_COVERAGE:
         return False
-    return len(hits) == 1 or hits[0].score >= CLEAR_MARGIN * hits[1].score
+    others = [hit.score for hit in hits[1:] if not hit.via]
+    return not others or hits[0].score >= CLEAR_MARGIN * others[0]
+
+
+def first_of(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """Return the first hit and the file that is only there because it links to it."""
+    return tuple(hit for hit in hits[:2] if hit is hits[0] or hit.via == hits[0].filename)

@@ -112,6 +112,11 @@ def query_terms(text: str) -> tuple[str, ...]:
     return content_terms(text) or tuple(dict.fromkeys(chain.from_iterable(map(chunk_terms, split_chunks(fold(text))))))
 
 
+def all_terms(text: str) -> frozenset[str]:
+    """Return the terms of ``text`` as they are indexed."""
+    return frozenset(chain.from_iterable(map(chunk_terms, split_chunks(fold(text)))))
+
+
 def content_terms(text: str) -> tuple[str, ...]:
     """Return the distinct terms of ``text`` that carry a subject, in order."""
     terms: dict[str, None] = {}
