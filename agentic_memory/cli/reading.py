@@ -98,7 +98,8 @@ def search_memories(
         print_json([match.as_dict() for match in matches])
     for match in () if as_json else matches:
         title = f"  {one_line(match.name)}" if match.name else ""
-        print_line((f"{match.filename}:{match.line}", "cyan"), (title, "bold"))
+        because = f"  ({match.because})" if match.because else ""
+        print_line((f"{match.filename}:{match.line}", "cyan"), (title, "bold"), because)
         for line in match.passage.strip().splitlines():
             print_line("    ", line.rstrip())
     if not matches:
