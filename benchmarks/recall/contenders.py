@@ -10,6 +10,7 @@ from datasets import Store
 
 from agentic_memory.document import parse_document
 from agentic_memory.selection.lexical import LexicalIndex
+from agentic_memory.selection.relations import with_neighbour
 from agentic_memory.selection.stemming import stem
 from agentic_memory.selection.stopwords import ENGLISH
 
@@ -20,10 +21,27 @@ NEWEST = 200
 
 
 def make_ours(store: Store) -> Select:
-    """Return this package's lexical index as it is used: empty when nothing is relevant."""
+    """Return this package's search as it is used without a model: empty when nothing is relevant."""
+    return _make_ours(store, relations=True)
+
+
+def make_ours_without_relations(store: Store) -> Select:
+    """Return the same, but nothing comes along because another file links to it."""
+    return _make_ours(store, relations=False)
+
+
+def _make_ours(store: Store, *, relations: bool) -> Select:
+    documents = {name: ("1", parse_document(data, filename=name)) for name, data in store.files.items()}
     index = LexicalIndex()
-    index.update({name: ("1", parse_document(data, filename=name)) for name, data in store.files.items()})
-    return lambda question: [hit.filename for hit in index.search(question, limit=LIMIT)]
+    index.update(documents)
+
+    def select(question: str) -> list[str]:
+        hits = index.search(question, limit=LIMIT)
+        if relations:
+            hits = with_neighbour(documents, hits, question)[:LIMIT]
+        return [hit.filename for hit in hits]
+
+    return select
 
 
 def _text(data: bytes) -> str:
@@ -104,6 +122,7 @@ def make_newest_with_oracle(store: Store) -> Select:
 
 SELECTORS: dict[str, Callable[[Store], Select]] = {
     "agentic-memory, lexical": make_ours,
+    "the same, without relations": make_ours_without_relations,
     "BM25, whole files": make_bm25,
     "SQLite FTS5": make_fts5,
     "grep": make_grep,

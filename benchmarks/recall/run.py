@@ -14,6 +14,7 @@ from pathlib import Path
 from contenders import SELECTORS, Select
 from datasets import Store, load_locomo, load_own
 from measures import Outcome, Summary, run, summarize
+from peers import peers_of
 from plot import draw_bars
 
 COLUMNS = {
@@ -30,17 +31,14 @@ COLUMNS = {
 Makers = dict[str, Callable[[Store], Select]]
 
 
-def selectors(*, dense: bool) -> Makers:
+def selectors(*, dense: bool, peers: Path | None) -> Makers:
     """Return the selectors to compare, ours first."""
-    if not dense:
-        return SELECTORS
-    from hybrid import make_encoder, make_hybrid
+    makers = dict(SELECTORS)
+    if dense:
+        from hybrid import make_encoder, make_hybrid
 
-    return {
-        "agentic-memory, hybrid": make_hybrid,
-        **SELECTORS,
-        "encoder alone": make_encoder,
-    }
+        makers = {"agentic-memory, hybrid": make_hybrid, **makers, "encoder alone": make_encoder}
+    return makers | (peers_of(peers) if peers is not None else {})
 
 
 def measure(stores: Sequence[Store], split: str, makers: Makers) -> dict[str, list[Outcome]]:
@@ -99,8 +97,11 @@ def main() -> None:
     parser.add_argument(
         "--dense", action="store_true", help="also the selectors with vectors; needs the extra embeddings"
     )
+    parser.add_argument(
+        "--peers", type=Path, help="also other packages; the Python of an environment with requirements-peers.txt"
+    )
     options = parser.parse_args()
-    makers = selectors(dense=options.dense)
+    makers = selectors(dense=options.dense, peers=options.peers)
     text, own = report("Own bilingual set", load_own(), options.split, ["language", "kind"], makers)
     print(text)
     figures = {"own": own}

