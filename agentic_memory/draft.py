@@ -7,7 +7,7 @@ from agentic_memory.backends import ABSENT, Change, Delete, FileRecord, Move, Ob
 from agentic_memory.check import is_memory_path
 from agentic_memory.document import Document, parse_document
 from agentic_memory.errors import BackendUnavailable, MemoryNotFound
-from agentic_memory.index import INDEX_FILENAME, Index, IndexEntry, parse_index
+from agentic_memory.index import INDEX_FILENAME, Index, IndexEntry, add_entries, parse_index, render_entry
 from agentic_memory.shelf import Snapshot, obstacle_problem
 
 
@@ -16,7 +16,9 @@ class Draft:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        self.index_text = snapshot.index_document.text
+        self._index_text = snapshot.index_document.text
+        self._unlisted: dict[str, str] = {}
+        """Lines that MEMORY.md gets when somebody looks at it: all at once, for each look reads all of it."""
         self._index_document = snapshot.index_document
         self._files: dict[str, bytes | None] = {}
         self._origins: dict[str, str] = {}
@@ -26,6 +28,19 @@ class Draft:
         self._parsed: tuple[str, Index] | None = None
 
     # ------------------------------------------------------------------ reading
+
+    @property
+    def index_text(self) -> str:
+        """MEMORY.md as it shall be."""
+        if self._unlisted:
+            self._index_text = add_entries(self._index_text, self._unlisted)
+            self._unlisted = {}
+        return self._index_text
+
+    @index_text.setter
+    def index_text(self, text: str) -> None:
+        self._unlisted = {}
+        self._index_text = text
 
     def read(self, filename: str) -> bytes | None:
         """Return the bytes of a file as it shall be; None when there shall be none.
@@ -84,6 +99,10 @@ class Draft:
             self.index_text = self._index_document.text
             return
         self._put(filename, data)
+
+    def list_file(self, filename: str, *, title: str, hook: str) -> None:
+        """Let MEMORY.md have a line for a file, unless it has one."""
+        self._unlisted.setdefault(filename, render_entry(title=title, filename=filename, hook=hook))
 
     def remove(self, filename: str) -> None:
         """Let there be no such file; MEMORY.md becomes empty."""

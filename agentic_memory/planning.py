@@ -63,7 +63,7 @@ def _create(operation: Create, draft: Draft, policy: WritePolicy | None) -> str:
     data = _guard(filename, None, data, policy)
     draft.write(filename, data)
     title, hook = _told(operation.name, policy), _told(operation.description, policy)
-    draft.index_text = add_entry(draft.index_text, title=title, filename=filename, hook=hook)
+    draft.list_file(filename, title=title, hook=hook)
     return filename
 
 
