@@ -1,4 +1,4 @@
-"""What the history costs: bringing back any of 1,000 versions, writing, and a reply on top of 10,000 versions.
+"""What the history costs: bringing back any of 1,000 versions, its log, writing, and a reply on top of 10,000 versions.
 
 On the local disk, through the store as a program uses it. Of a reply only the history's part is measured: the look that
 finds nothing, and the recording that has nothing to do. Disk use is a line to read, not to bound.
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from _measure import Row, arguments, report, timed_async
 
-from agentic_memory import MemoryStore
+from agentic_memory import MemoryStore, shelf
 from agentic_memory.backends import LocalBackend
 from agentic_memory.history.archive import FOLDER, Archive, puts_of
 from agentic_memory.history.entries import Author, Change, State
@@ -31,38 +31,64 @@ def content(number: int) -> bytes:
     return f"---\nname: Log\ndescription: What was measured\ntype: project\n---\n\n{number}\n".encode() + b"word " * 400
 
 
-async def plant(backend: LocalBackend, root: str, count: int) -> list[str]:
-    """Write a history of ``count`` versions of one file, the newest of them in place; return the versions."""
+def write_plainly(path: Path, data: bytes) -> None:
+    """Write a file of the past."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+async def plant(backend: LocalBackend, root: str, count: int, *, together: int = 50) -> list[str]:
+    """Write a history of ``count`` versions of one file, ``together`` a log file; return the versions, the last in place."""
     from datetime import UTC, datetime, timedelta
 
     start = datetime.now(UTC) - timedelta(days=365)
     states = [State.of(content(number), when=start + timedelta(minutes=number)) for number in range(count)]
     past, archive = Past(), Archive(backend, f"{root}/{FOLDER}", root)
-    for at in range(0, count, 50):
+    for at in range(0, count, together):
         changes = [
             Change("log.md", states[n - 1] if n else None, states[n], states[n].when, Author("agent"), "changed")
-            for n in range(at, min(at + 50, count))
+            for n in range(at, min(at + together, count))
         ]
-        await backend.transact(puts_of(changes, archive, past=past), within=root)
-        past.kept.update(state.version for state in states)
+        for put in puts_of(changes, archive, past=past):  # not through the backend, which waits for the disk each time
+            await asyncio.to_thread(write_plainly, Path(put.path), put.data)
+        past.note_kept(changes)
     await backend.write_file(f"{root}/log.md", states[-1].data)
     return [state.version for state in states]
 
 
 async def measure_restore(workdir: Path) -> list[Row]:
+    """Restore versions drawn at random, each five times, the fastest of which stands for what it costs."""
     backend = LocalBackend()
     store = MemoryStore(workdir=str(workdir), backend=backend)
     versions = await plant(backend, await store.root(), VERSIONS)
-    await store.load()
-    times = [
-        await timed_async(partial(store.restore, "log.md", version))
-        for version in random.Random(1).sample(versions, RESTORED)
-    ]
     listed = await timed_async(lambda: store.history("log.md"))
+    drawn = random.Random(1).sample(versions, RESTORED)
+    times = dict.fromkeys(drawn, 1e9)
+    for _ in range(5):
+        for version in drawn:
+            times[version] = min(times[version], await timed_async(partial(store.restore, "log.md", version)))
     return [
-        Row("restore, median", sorted(times)[len(times) // 2] * 1e3, "ms", 50, f"any of {VERSIONS} versions"),
-        Row("restore, slowest", max(times) * 1e3, "ms", None, f"of {RESTORED}"),
+        Row("restore, slowest", max(times.values()) * 1e3, "ms", 50, f"of {RESTORED} drawn from {VERSIONS} versions"),
+        Row("restore, median", sorted(times.values())[len(times) // 2] * 1e3, "ms"),
         Row("history, first call", listed * 1e3, "ms", None, f"{VERSIONS} versions"),
+    ]
+
+
+async def measure_log(workdir: Path) -> list[Row]:
+    """Read a log of 10,000 files of one line, which packs them, and then as a program that starts anew."""
+    backend = LocalBackend()
+    store = MemoryStore(workdir=str(workdir), backend=backend)
+    await plant(backend, await store.root(), OLD_VERSIONS, together=1)
+    loose = await timed_async(lambda: store.history("log.md"))
+    anew = []
+    for _ in range(3):
+        shelf._shelves.clear()
+        again = MemoryStore(workdir=str(workdir), backend=LocalBackend())
+        anew.append(await timed_async(partial(again.history, "log.md")))
+    return [
+        Row("log of one-line files, first read", loose * 1e3, "ms", None, f"{OLD_VERSIONS} files, packing included"),
+        Row("log when packed, first read", min(anew) * 1e3, "ms", None, "in a new process"),
+        Row("packed over loose", min(anew) / loose, "x", 0.5),
     ]
 
 
@@ -115,7 +141,7 @@ async def measure_reply(workdir: Path) -> list[Row]:
 
 async def run() -> list[Row]:
     rows: list[Row] = []
-    for measure in (measure_restore, measure_writes, measure_reply):
+    for measure in (measure_restore, measure_log, measure_writes, measure_reply):
         workdir = Path(tempfile.mkdtemp(prefix="agentic-memory-history-"))
         try:
             rows += await measure(workdir)
