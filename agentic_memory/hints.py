@@ -138,6 +138,7 @@ class HintLedger:
                 "block": block.id,
                 "reply": reply_id,
                 "files": {file.filename: file.version for file in files},
+                "left_out": {file.filename: [*map(list, file.left_out)] for file in files if file.left_out},
                 "tokens": tokens,
             }
         )
@@ -155,9 +156,13 @@ class HintLedger:
         self.data["hints"] = [hint for hint in hints if hint["block"] in present]
         return list(self.data["hints"])
 
-    def shows(self, filename: str, version: str) -> bool:
-        """Tell whether the context holds that file with that content."""
-        return any(hint["files"].get(filename) == version for hint in self.live())
+    def shows(self, filename: str, version: str, *, line: int) -> bool:
+        """Tell whether the context holds that 1-based line of that file with that content."""
+        return any(
+            not any(first <= line <= last for first, last in hint.get("left_out", {}).get(filename, ()))
+            for hint in self.live()
+            if hint["files"].get(filename) == version
+        )
 
     def missing(self, blocks: Sequence[HintBlock]) -> list[HintBlock]:
         """Return those of ``blocks`` that do not stand in the context."""

@@ -4,12 +4,12 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from agentscope.agent import Agent
-from agentscope.event import HintBlockEvent
+from agentscope.event import HintBlockEvent, ModelCallEndEvent, ModelCallStartEvent
 from agentscope.message import HintBlock, ToolCallBlock
 
 from agentic_memory.backends import ABSENT
@@ -25,7 +25,7 @@ from agentic_memory.recall import Recall
 from agentic_memory.receipt import CutFile, Failure, LeftOut, LoadedFile, Receipt
 from agentic_memory.section import Section, ShownIndex, render_unavailable, section_of
 from agentic_memory.selection.query import Query
-from agentic_memory.selection.selector import Selection, Selector, StructuredCall
+from agentic_memory.selection.selector import Selection, Selector, Spending, StructuredCall
 from agentic_memory.shelf import INDEX_FILENAME, Snapshot
 from agentic_memory.store import MemoryStore
 from agentic_memory.tokens import estimate_tokens
@@ -76,6 +76,7 @@ class ReplyMemory:
         self._ledger = HintLedger(agent.state, store.named_root)
         self._picked = False
         self._ranking_noted = False
+        self._told = Spending()
         self._resumed = resumed
         self._acted = self._acted_elsewhere = False
         self._looked_last: Snapshot | None = None
@@ -250,9 +251,9 @@ class ReplyMemory:
             self._show(snapshot, await self._recall.instead())
 
     def _show(self, snapshot: Snapshot, selection: Selection) -> None:
-        chosen = self._fresh(snapshot, selection.filenames)
         known = (*(self._recall.ranked or Selection()).hits, *(hit for hit in selection.hits if hit.passage))
         focus = {hit.filename: hit.line for hit in known}
+        chosen = self._fresh(snapshot, selection.filenames, focus)
         shown: list[ShownFile] = []
         for number, filename in enumerate(chosen, 1):
             room = self._parameters.retrieval_max_tokens - self._shown_tokens
@@ -282,15 +283,18 @@ class ReplyMemory:
             HintBlockEvent(reply_id=state.reply_id, block_id=block.id, source=block.source, hint=block.hint)
         )
 
-    def _fresh(self, snapshot: Snapshot, filenames: Sequence[str]) -> list[str]:
-        """Return what of ``filenames`` is to be shown: successors for what is superseded, and nothing twice."""
+    def _fresh(self, snapshot: Snapshot, filenames: Sequence[str], focus: Mapping[str, int]) -> list[str]:
+        """Return what of ``filenames`` is to be shown: successors for what is superseded, and nothing twice.
+
+        A long file of which another part is in the context is shown again, from where this question's answer is.
+        """
         chosen: dict[str, None] = {}
         for picked in filenames:
             filename = snapshot.successor_of(picked)
             if filename != picked:
                 self._leave_out(picked, f"superseded by {filename}")
             record, document = snapshot.documents[filename]
-            if self._ledger.shows(filename, record.version):
+            if self._ledger.shows(filename, record.version, line=focus.get(filename, 1)):
                 self._leave_out(filename, "already in the context with this content")
             elif document.encoding == "binary":
                 self._leave_out(filename, "not text")
@@ -337,9 +341,26 @@ class ReplyMemory:
         cached = {entry.file_path for entry in state.tool_context.read_file_cache}  # AgentScope's own choice of Reads
         keep_reads(state, {f"{root}/{INDEX_FILENAME}", *shown, *cached})
 
-    def take_events(self) -> list[HintBlockEvent]:
-        """Hand over the events of hints shown since the last call."""
-        events, self._events = self._events, []
+    def take_events(self) -> list[HintBlockEvent | ModelCallStartEvent | ModelCallEndEvent]:
+        """Hand over the events since the last call: hints shown, and what picking them cost, as a model call.
+
+        So the tokens of the pick count in the reply's usage and in AgentScope's budget of a reply.
+        """
+        events: list[HintBlockEvent | ModelCallStartEvent | ModelCallEndEvent] = [*self._events]
+        self._events = []
+        spent, told = self._recall.spent, self._told
+        if (spent.input_tokens, spent.output_tokens) != (told.input_tokens, told.output_tokens):
+            reply_id = self._agent.state.reply_id
+            model = self._parameters.retrieval_model or self._agent.model
+            events += [
+                ModelCallStartEvent(reply_id=reply_id, model_name=model.model),
+                ModelCallEndEvent(
+                    reply_id=reply_id,
+                    input_tokens=spent.input_tokens - told.input_tokens,
+                    output_tokens=spent.output_tokens - told.output_tokens,
+                ),
+            ]
+            self._told = replace(spent)
         return events
 
     def _trim(self) -> None:
@@ -451,6 +472,7 @@ class ReplyMemory:
             self._recall.spent.calls += self.receipt.selector_calls
             self._recall.spent.input_tokens += self.receipt.selector_input_tokens
             self._recall.spent.output_tokens += self.receipt.selector_output_tokens
+            self._told = replace(self._recall.spent)
 
     async def close(self) -> None:
         """End the reply: stop what still runs, and leave the receipt in the agent's state."""

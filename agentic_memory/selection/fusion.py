@@ -19,9 +19,9 @@ Documents = Mapping[str, tuple[Any, "Document"]]
 
 POOL: Final = 60
 """Files that words and meaning each put forward."""
-NEARNESS_WEIGHT: Final = 0.8
+NEARNESS_WEIGHT: Final = 0.75
 """What one spread of nearness adds to a BM25 score."""
-FEEDBACK: Final = 0.5
+FEEDBACK: Final = 0.8
 """How far the question is moved towards the passage that answers it best before it is asked again: what belongs with that
 passage comes nearer too."""
 NEAR: Final = 3.9

@@ -438,3 +438,26 @@ async def test_the_state_with_receipt_and_ledger_is_json(make_memory, make_agent
     again = AgentState.model_validate_json(agent.state.model_dump_json())
     assert again.middle_context == agent.state.middle_context
     assert type(receipt).from_dict(receipt.as_dict()) == receipt
+
+
+async def test_another_part_of_a_long_file_is_shown_to_a_later_question_and_the_same_part_is_not(
+    workdir, make_memory, make_agent
+) -> None:
+    filler = "".join(f"Paragraph {n} talks of the weather in general.\n\n" for n in range(600))
+    facts = ["The vault code word is xylophone.", "The harbour pilot is called Quillon."]
+    text = f"---\nname: Long\ndescription: d\n---\n{filler}{facts[0]}\n\n{filler}{facts[1]}\n\n{filler}"
+    (workdir / "Memory" / "long.md").write_text(text, encoding="utf-8")
+    model = ScriptedModel(default="Ok.", default_selection=["long.md"])
+    memory = make_memory()
+    agent = make_agent(model, memory)
+    for question in ("What is the vault code word, xylophone?", "Who is the harbour pilot, Quillon?"):
+        await agent.reply(UserMsg("user", question))
+    first, second = memory_hints(agent)
+    assert facts[0] in first.hint
+    assert facts[1] not in first.hint
+    assert facts[1] in second.hint
+    await agent.reply(UserMsg("user", "Is the vault code word really xylophone?"))
+    assert len(memory_hints(agent)) == 2
+    assert ("long.md", "already in the context with this content") in [
+        (item.filename, item.reason) for item in memory.receipt(agent).left_out
+    ]

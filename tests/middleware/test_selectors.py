@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 from agentscope.agent import ModelConfig
+from agentscope.event import ModelCallEndEvent
 from agentscope.message import UserMsg
-from agentscope.middleware import MiddlewareBase
+from agentscope.middleware import MiddlewareBase, ReplyBudgetControlMiddleware
+from agentscope.model import ChatUsage
 from concepts import ConceptModel
 from scripted import ScriptedModel
 
@@ -127,6 +129,29 @@ async def test_the_pick_passes_through_the_agents_model_call_middlewares(workdir
     assert any("Available memories" in text for text in watching.seen)
     assert "Mind the budget." in model.structured[0].text
     assert [item.filename for item in middleware.receipt(agent).loaded] == ["user_profile.md"]
+
+
+class Counting(ScriptedModel):
+    """Tells what a structured call took, as providers do."""
+
+    async def generate_structured_output(self, *arguments, **more):
+        response = await super().generate_structured_output(*arguments, **more)
+        response.usage = ChatUsage(input_tokens=120, output_tokens=7, time=0.0)
+        return response
+
+
+async def test_what_the_pick_costs_counts_in_the_budget_of_the_reply(workdir: Path, make_agent) -> None:
+    budget = ReplyBudgetControlMiddleware(token_budget=100)
+    model = Counting(["Ok."], selections=[["user_profile.md"]])
+    middleware = memory(workdir)
+    agent = make_agent(model, middleware, more=[budget])
+    events = [event async for event in agent.reply_stream(UserMsg("user", QUESTION))]
+    first, own = [event for event in events if isinstance(event, ModelCallEndEvent)]
+    assert (first.input_tokens, first.output_tokens) == (120, 7)
+    [spent] = agent.state.middle_context[await budget.get_middleware_key()].values()
+    assert spent == 127 + own.input_tokens + own.output_tokens
+    receipt = middleware.receipt(agent)
+    assert (receipt.selector_calls, receipt.selector_input_tokens, receipt.selector_output_tokens) == (1, 120, 7)
 
 
 async def test_the_agents_fallback_model_picks_when_its_own_fails(workdir: Path, make_agent) -> None:
