@@ -50,8 +50,8 @@ class InvalidSettings(AgenticMemoryError, ValueError):
 
 def parameter_variables() -> Mapping[str, str]:
     """Return the environment variable of each parameter of the middleware that a text can express, and its name."""
-    fields = MemoryParameters.model_fields
-    return {f"{PREFIX}{name.upper()}": name for name in fields if name != "retrieval_model"}
+    spelled = MemoryParameters.model_json_schema()["properties"]  # models are not in it
+    return {f"{PREFIX}{name.upper()}": name for name in spelled}
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,6 +200,42 @@ async def test_one_instance_serves_many_sessions_each_with_its_own_memory(tmp_pa
     assert memory.store_of(agents["one"]) is not memory.store_of(agents["two"])
 
 
+def learning(name: str, operations: dict[str, Any]):
+    """Return what a model answers that learns one fact from each turn, and picks no file."""
+
+    def answer(call):
+        properties = call.schema["properties"]
+        if "memories" in properties:
+            text = f"The word of {name} is {name}-learnt."
+            return {"memories": [{"type": "user", "title": "Word", "text": text, "when": "asked"}], "complete": True}
+        return {"decisions": [operations], "complete": True} if "decisions" in properties else []
+
+    return answer
+
+
+async def test_what_many_people_teach_at_once_goes_to_each_ones_memory(tmp_path, make_agent) -> None:
+    names = [f"person{number}" for number in range(20)]
+    for name in names:
+        remember(tmp_path / f"users/{name}/Memory", name)
+    memory = AgenticMemoryMiddleware(
+        workdir=str(tmp_path), scope="user", identity=by_name, parameters=Parameters(write_back="extract")
+    )
+
+    async def one(name: str) -> ScriptedModel:
+        model = ScriptedModel(["Ok."], default_selection=learning(name, {"operation": "ADD", "fact": 1}))
+        await make_agent(model, memory, name=name, session=name).reply(UserMsg("user", "My word is a new one now."))
+        return model
+
+    models = await asyncio.gather(*map(one, names))
+    await memory.aclose()
+    for name, model in zip(names, models, strict=True):
+        seen = "\n".join(call.text for call in model.structured)
+        assert [other for other in names if f"{other}-" in seen.replace(name, "")] == []
+        written = "\n".join(file.read_text() for file in (tmp_path / f"users/{name}/Memory").glob("*.md"))
+        assert f"{name}-learnt" in written
+        assert [other for other in names if other != name and f"{other}-" in written] == []
+
+
 # ------------------------------------------------------------------ layers
 
 
@@ -297,6 +333,27 @@ async def test_a_selector_of_ones_own_sees_all_layers_as_one_memory(tmp_path, ma
         await agent.reply(UserMsg("user", "What is the word of ann, and what the word of the project?"))
         assert {file.filename for file in memory.receipt(agent).loaded} == {"word.md", "project:word.md"}
         assert [match.filename for match in await memory.store.search("ann-word", limit=1)] == ["word.md"]
+
+
+async def test_what_a_reply_teaches_goes_to_the_layer_that_is_written_to(tmp_path, make_agent) -> None:
+    remember(tmp_path / "users/ann/Memory", "ann")
+    remember(tmp_path / "projects/p/Memory", "project")
+    memory = AgenticMemoryMiddleware(
+        workdir=str(tmp_path),
+        layers=[Layer("user"), Layer("project")],
+        identity=Identity(user_id="ann", project_id="p"),
+        parameters=Parameters(write_back="extract", await_write=True),
+    )
+    before = (tmp_path / "projects/p/Memory/word.md").read_bytes()
+    update = {"operation": "UPDATE", "fact": 1, "memory": 1, "replaces": "", "text": "The word is project-learnt."}
+    model = ScriptedModel(["Ok."], default_selection=learning("project", update))
+    agent = make_agent(model, memory)
+    await agent.reply(UserMsg("user", "The word of the project is a new one now."))
+    assert memory.receipt(agent).write_back.status == "learned"
+    decided = next(call for call in model.structured if "decisions" in call.schema["properties"])
+    assert "ann-word" in decided.text
+    assert "project-word" not in decided.text, "what cannot be changed is not offered for changing"
+    assert (tmp_path / "projects/p/Memory/word.md").read_bytes() == before
 
 
 async def test_a_layer_that_fails_is_on_the_receipt_and_the_others_are_there(tmp_path, make_agent, layered) -> None:

@@ -23,7 +23,7 @@ from agentscope.app.storage import RedisStorage
 from agentscope.app.workspace_manager import LocalWorkspaceManager
 from agentscope.credential import CredentialBase
 from agentscope.message import UserMsg
-from scripted import ModelCall, ScriptedModel, call_tool
+from scripted import ModelCall, ScriptedModel, StructuredCall, call_tool
 
 from agentic_memory.middleware import AgenticMemoryMiddleware
 from agentic_memory.service import MemoryMiddlewareFactory, ServiceSettings
@@ -36,7 +36,7 @@ class Model(ScriptedModel):
     seen: list[ModelCall] = []  # noqa: RUF012 - of all instances: the service makes one for every turn
 
     def __init__(self, credential: CredentialBase, model: str, parameters: Any = None) -> None:
-        super().__init__(default=_answer, default_selection=lambda call: re.findall(r"[\w.:-]+\.md", call.text))
+        super().__init__(default=_answer, default_selection=_structured)
         self.calls = self.seen
 
 
@@ -48,6 +48,17 @@ class Credential(CredentialBase):
     @classmethod
     def get_chat_model_class(cls) -> Any:
         return Model
+
+
+def _structured(call: StructuredCall) -> Any:
+    properties = call.schema["properties"]
+    if "memories" in properties:
+        text = " ".join(re.findall("The code is [a-z]+-secret", call.text)[:1])
+        facts = [{"type": "user", "title": "Code", "text": text, "when": "asked for the code"}] if text else []
+        return {"memories": facts, "complete": True}
+    if "decisions" in properties:
+        return {"decisions": [{"operation": "ADD", "fact": 1}], "complete": True}
+    return re.findall(r"[\w.:-]+\.md", call.text)
 
 
 def _answer(call: ModelCall) -> Any:
@@ -157,6 +168,19 @@ async def test_without_a_directory_memory_is_in_the_workspace_of_the_agent(tmp_p
         assert "ann-secret" in await ann.say(agent, await ann.make_session(agent), "What is the code?")
     (index,) = tmp_path.rglob("MEMORY.md")
     assert index.match("workspaces/*/users/ann/Memory/MEMORY.md")
+
+
+async def test_what_a_turn_taught_is_written_before_the_app_is_gone(tmp_path, serve) -> None:
+    factory = MemoryMiddlewareFactory(settings(WORKDIR=str(tmp_path / "memories"), WRITE_BACK="extract"))
+    async with serve(factory) as client:
+        for name in ("ann", "bob"):
+            agent = await client(name).make_agent()
+            await client(name).say(agent, await client(name).make_session(agent), f"The code is {name}-secret.")
+    for name, other in (("ann", "bob"), ("bob", "ann")):
+        files = (tmp_path / f"memories/users/{name}/Memory").glob("*.md")
+        written = "".join(file.read_text(encoding="utf-8") for file in files)
+        assert f"{name}-secret" in written
+        assert f"{other}-secret" not in written
 
 
 async def test_switched_off_there_is_no_memory(tmp_path, serve) -> None:
