@@ -18,6 +18,7 @@ from agentic_memory.cli.past import purge_memory, restore_memory, show_diff, sho
 from agentic_memory.cli.proposals import accept_proposals, list_waiting, reject_proposals
 from agentic_memory.cli.reading import list_memories, search_memories, show_memory, show_status
 from agentic_memory.cli.transfer import export_memories, import_memories
+from agentic_memory.cli.watching import watch_memory
 from agentic_memory.cli.whose import with_whose
 from agentic_memory.cli.writing import add_memory, edit_memory, forget_memories
 from agentic_memory.errors import AgenticMemoryError, BackendUnavailable
@@ -52,6 +53,7 @@ for name, command in (
     ("reject", reject_proposals),
     ("check", check_memory),
     ("repair", repair_memory),
+    ("watch", watch_memory),
     ("import", import_memories),
     ("export", export_memories),
     ("status", show_status),

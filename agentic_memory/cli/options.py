@@ -23,12 +23,14 @@ MemoryDir = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.", show_default=False)]
 
 
-def with_store(workdir: str, memory_dir: str, work: "Callable[[MemoryStore], Awaitable[Result]]") -> Result:
+def with_store(
+    workdir: str, memory_dir: str, work: "Callable[[MemoryStore], Awaitable[Result]]", *, history: bool = True
+) -> Result:
     """Open the memory, do ``work`` on it and return what that returns."""
     from agentic_memory.store import MemoryStore
 
     async def run() -> Result:
-        async with MemoryStore(workdir=workdir, memory_dir=memory_dir, who="person") as store:
+        async with MemoryStore(workdir=workdir, memory_dir=memory_dir, who="person", history=history) as store:
             return await work(store)
 
     return asyncio.run(run())

@@ -27,6 +27,7 @@ COMMANDS = (
     "reject",
     "check",
     "repair",
+    "watch",
     "import",
     "export",
     "status",
