@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from agentic_memory.errors import BackendUnavailable
 from agentic_memory.layers import LayeredStore
 from agentic_memory.prompts import load_prompt
 from agentic_memory.scopes import PathTemplate
@@ -37,8 +38,11 @@ async def find_border(
     if not paths:
         return None
     beside = store.beside if isinstance(store, LayeredStore) else {}
-    own = await store.root()
-    layers = {name: _folded(await other.root()) for name, other in beside.items()}
+    try:
+        own = await store.root()
+        layers = {name: _folded(await other.root()) for name, other in beside.items()}
+    except BackendUnavailable as error:
+        return str(error)  # where the borders are cannot be told now, and the file cannot be reached either
     for argument, path in paths.items():
         folded = _folded(path)
         if _is_in(folded, _folded(own)):

@@ -31,6 +31,7 @@ class Layer:
     Attributes:
         name: What it is called: a scope (``user``, ``agent``, ``project``, ``session``) or a word of your own.
         template: Its directory below the working directory, such as ``teams/{project_id}``; that of the scope when empty.
+            ``.`` is the working directory itself, as without any scope.
         workdir: Another working directory than that of the middleware; it must not lie inside it.
     """
 
@@ -143,7 +144,11 @@ def _spot_of(layer: Layer, *, workdir: str, memory_dir: str) -> _Spot:
         raise UnsafePath(
             f"{layer.name!r} is no scope ({', '.join(TEMPLATES)}): give the layer a template, a path with {fields} in it"
         )
-    return _Spot(layer.name, str(layer.workdir or workdir), PathTemplate(f"{template}/{memory_dir}"))
+    return _Spot(
+        layer.name,
+        str(layer.workdir or workdir),
+        PathTemplate(memory_dir if template == "." else f"{template}/{memory_dir}"),
+    )
 
 
 def layers_of(scope: str | None, layers: Sequence[Layer]) -> Sequence[Layer]:

@@ -10,6 +10,8 @@ from agentscope.message import UserMsg
 from scripted import ScriptedModel, call_tool
 
 from agentic_memory import AgenticMemoryMiddleware, Identity, Layer, MissingIdentity, UnsafePath
+from agentic_memory.backends import InMemoryBackend
+from agentic_memory.errors import BackendUnavailable
 from agentic_memory.selection.by_words import LexicalSelector
 
 Parameters = AgenticMemoryMiddleware.Parameters
@@ -294,6 +296,19 @@ async def test_files_of_other_layers_are_read_but_not_written(tmp_path, make_age
     assert not (project / "more.md").exists()
 
 
+async def test_a_layer_may_be_in_a_directory_of_its_own(tmp_path, make_agent) -> None:
+    remember(tmp_path / "repository/Memory", "project")
+    memory = AgenticMemoryMiddleware(
+        workdir=str(tmp_path / "people"),
+        layers=[Layer("user"), Layer("project", ".", workdir=str(tmp_path / "repository"))],
+        identity=Identity(user_id="ann"),
+    )
+    model = ScriptedModel(["Ok."], default_selection=["project:word.md"])
+    await make_agent(model, memory).reply(UserMsg("user", "Which word did we agree on?"))
+    assert "project-word" in model.calls[0].text
+    assert (tmp_path / "people/users/ann/Memory/MEMORY.md").exists()
+
+
 async def test_the_memory_tools_search_all_layers_and_write_to_one(tmp_path, make_agent, layered) -> None:
     model = ScriptedModel(
         [
@@ -372,6 +387,25 @@ async def test_a_layer_that_fails_is_on_the_receipt_and_the_others_are_there(tmp
 
 
 # ------------------------------------------------------------------ borders
+
+
+async def test_where_the_borders_cannot_be_told_no_file_is_touched(make_agent) -> None:
+    class Lost(InMemoryBackend):
+        async def getcwd(self) -> str:
+            raise BackendUnavailable("the sandbox is gone")
+
+    memory = AgenticMemoryMiddleware(
+        workdir="data",
+        scope="user",
+        identity=Identity(user_id="ann"),
+        backend=Lost(),
+        parameters=Parameters(mode="both"),
+    )
+    model = ScriptedModel([[call_tool("Write", file_path="/somewhere/x.md", content="x")], "Ok."])
+    agent = make_agent(model, memory)
+    await agent.reply(UserMsg("user", "Write that down, please."))
+    (result,) = results_of(agent)
+    assert "the sandbox is gone" in result
 
 
 @pytest.mark.parametrize(
