@@ -1,13 +1,19 @@
 """The part of a store that mends what needs no decision."""
 
 from dataclasses import replace
+from typing import Final
 
+import anyio
 import anyio.to_thread
 
 from agentic_memory.draft import Draft
 from agentic_memory.repair import repair_snapshot
 from agentic_memory.store_purging import StorePurging
 from agentic_memory.values import Repair
+
+SETTLE_SECONDS: Final = 0.25
+"""Pause before the look that decides whether a line of the index goes: many editors save by taking the file away for a
+moment."""
 
 
 class StoreMending(StorePurging):
@@ -26,6 +32,8 @@ class StoreMending(StorePurging):
         found = await anyio.to_thread.run_sync(lambda: repair_snapshot(seen, may_drop=self._keeps_history))
         if not apply or not found.changes:
             return found
+        if any(problem.code == "entry-without-file" for problem in found.mended):
+            await anyio.sleep(SETTLE_SECONDS)
 
         def plan(draft: Draft) -> Repair:
             now = draft.snapshot
