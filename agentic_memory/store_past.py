@@ -9,7 +9,7 @@ from agentic_memory.errors import AgenticMemoryError, MemoryNotFound
 from agentic_memory.filenames import checked_file
 from agentic_memory.history import archive, tidying
 from agentic_memory.history.diffs import diff_versions
-from agentic_memory.history.entries import Entry, Version, versions_of, with_present
+from agentic_memory.history.entries import Entry, Version, entries_by_file, versions_of, with_present
 from agentic_memory.history.past import state_of
 from agentic_memory.history.retention import Retention
 from agentic_memory.history.tidying import Usage
@@ -42,8 +42,8 @@ class StorePast(StoreReading):
     async def changes(self) -> list[Version]:
         """List what happened to all files, newest first. What has one ``transaction`` was done, or noticed, together."""
         _, entries = await self._look_back()
-        filenames = dict.fromkeys(entry.version.filename for entry in entries)
-        found = [version for filename in filenames for version in versions_of(filename, entries)]
+        by_file = entries_by_file(entries)
+        found = [version for filename, own in by_file.items() for version in versions_of(filename, own)]
         return sorted(found, key=lambda version: version.when, reverse=True)
 
     async def read_version(self, version: str) -> bytes:
@@ -128,11 +128,15 @@ class StorePast(StoreReading):
         )
 
     async def _tidy_when_due(self) -> None:
+        """Now and then keep a bounded history to its bounds, and any log in few files."""
         past = (await self._shelf_here()).past
-        if not self._retention.bounded or not past.is_tidying_due():
+        if not past.is_tidying_due(at_once=self._retention.bounded):
             return
         try:
-            await self.tidy_history()
+            if self._retention.bounded:
+                await self.tidy_history()
+            place = await self._archive()
+            await archive.pack(place, await archive.read_log(place, past=past))
         except AgenticMemoryError as error:
             logger.info("memory: the history was not tidied, it is tried again: %s", error)
 

@@ -207,6 +207,14 @@ def _time(value: Any) -> datetime:
     return moment.astimezone(UTC)
 
 
+def entries_by_file(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+    """Sort the lines of a log by the file they tell of."""
+    found: dict[str, list[Entry]] = {}
+    for entry in entries:
+        found.setdefault(entry.version.filename, []).append(entry)
+    return found
+
+
 def versions_of(filename: str, entries: Iterable[Entry]) -> list[Version]:
     """Put together what the log says of one file, newest first.
 

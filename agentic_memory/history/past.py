@@ -23,7 +23,7 @@ MAX_BATCH_CHANGES: Final = 200
 MAX_BATCH_BYTES: Final = 4 * 1024 * 1024
 """Bounds of one transaction of history: a sandbox takes it as one command."""
 TIDY_EVERY: Final = 500
-"""Versions kept between two times that a bounded history is made smaller; the first is right after the first change."""
+"""Versions kept by this process between two times that the history is made smaller."""
 MAX_PENDING_BYTES: Final = 64 * 1024 * 1024
 """Changes kept in memory while they cannot be written; over it the oldest are given up."""
 
@@ -68,7 +68,7 @@ class Past:
         """Where a store of this process keeps the history of this memory: then tools put their writes there too."""
         self.kept: set[str] = set()
         """Versions whose bytes this process has put into the history."""
-        self._tidied_at = -TIDY_EVERY
+        self._tidied_at: int | None = None
         self._kept_count = 0
         self.logs: dict[str, ReadLog] = {}
         """Log files that were read, by version."""
@@ -210,10 +210,10 @@ class Past:
             self.kept.update(state.version for change in changes for state in (change.before, change.after) if state)
             self._kept_count += len(changes)
 
-    def is_tidying_due(self) -> bool:
-        """Tell whether enough was kept since this was last asked and true."""
+    def is_tidying_due(self, *, at_once: bool) -> bool:
+        """Tell whether enough was kept since this was last asked and true; ``at_once``: the first time always."""
         with self._lock:
-            if self._kept_count - self._tidied_at < TIDY_EVERY:
+            if not (at_once and self._tidied_at is None) and self._kept_count - (self._tidied_at or 0) < TIDY_EVERY:
                 return False
             self._tidied_at = self._kept_count
             return True

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from agentic_memory.errors import InvalidMemory
-from agentic_memory.history.entries import Entry, Version, versions_of
+from agentic_memory.history.entries import Entry, Version, entries_by_file, versions_of
 
 GRACE: Final = timedelta(days=7)
 """How long what a file was last is kept whatever the bound on bytes: a week in which somebody may miss it."""
@@ -59,12 +59,9 @@ def expired_versions(
         retention: The bounds.
         now: The time.
     """
-    by_file: dict[str, list[Entry]] = {}
-    for entry in entries:
-        by_file.setdefault(entry.version.filename, []).append(entry)
     sizes: dict[str, int] = {}
     old: list[_Old] = []
-    for filename, own in by_file.items():
+    for filename, own in entries_by_file(entries).items():
         told = versions_of(filename, own)
         sizes.update({one.version: one.size for one in told if one.version is not None})
         old += _old_of(told, present.get(filename), now)

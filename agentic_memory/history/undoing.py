@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from agentic_memory.history.entries import Entry, Version, versions_of
+from agentic_memory.history.entries import Entry, Version, entries_by_file, versions_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,9 @@ class Bygone:
 
 def files_at(entries: Iterable[Entry], when: datetime) -> Bygone:
     """Tell what each file that the log knows was at a time. A file the log does not know has not changed since."""
-    by_file: dict[str, list[Entry]] = {}
-    for entry in entries:
-        by_file.setdefault(entry.version.filename, []).append(entry)
     versions: dict[str, str | None] = {}
     unknown: list[str] = []
-    for filename, own in sorted(by_file.items()):
+    for filename, own in sorted(entries_by_file(entries).items()):
         told = versions_of(filename, own)
         at = next((version for version in told if version.when <= when), None)
         if at is not None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentic_memory.backends import InMemoryBackend, LocalBackend
 from agentic_memory.errors import InvalidMemory, MemoryNotFound
-from agentic_memory.history import archive
+from agentic_memory.history import archive, past
 from agentic_memory.history.archive import puts_of
 from agentic_memory.history.entries import Author, Change, Entry, State, Version
 from agentic_memory.history.past import Past
@@ -164,3 +164,14 @@ async def test_many_small_log_files_become_one_and_tell_the_same(tmp_path, monke
     assert [path.name[:5] for path in log.iterdir()] == ["pack-"]
     assert await store.history("a.md") == before
     assert len(before) == 30
+
+
+async def test_a_process_that_writes_much_keeps_its_log_in_few_files(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(archive, "MAX_LOOSE_LOGS", 20)
+    monkeypatch.setattr(past, "TIDY_EVERY", 30)
+    store = MemoryStore(workdir=str(tmp_path), backend=InMemoryBackend())
+    await store.add(name="Log", filename="log.md", **FACT)
+    for number in range(60):
+        await store.update("log.md", content=f"{number}\n")
+    assert (await store.usage()).log_files < 40
+    assert len(await store.history("log.md")) == 61

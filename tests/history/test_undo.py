@@ -5,9 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from history.conftest import FACT, told, write
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agentic_memory.backends import InMemoryBackend, LocalBackend, version_of
-from agentic_memory.errors import Conflict, InvalidMemory, MemoryNotFound
+from agentic_memory.errors import AgenticMemoryError, Conflict, InvalidMemory, MemoryNotFound
 from agentic_memory.operations import Create, Forget, Rename, Update
 from agentic_memory.store import MemoryStore
 
@@ -199,3 +201,37 @@ async def test_what_was_deleted_comes_back_without_naming_a_version(filled) -> N
         await filled.restore("travel.md")
     with pytest.raises(MemoryNotFound):
         await filled.restore("nope.md")
+
+
+FILES = st.sampled_from(["a.md", "b.md", "c.md"])
+TEXTS = st.lists(st.sampled_from(["one", "two", "three"]), max_size=4).map("\n".join)
+OPERATIONS = st.one_of(
+    st.builds(
+        Create, name=TEXTS.map(lambda text: f"x{text[:3]}"), description=TEXTS, type=st.just("user"), content=TEXTS
+    ),
+    st.builds(Create, name=st.just("n"), description=TEXTS, type=st.just("user"), content=TEXTS, filename=FILES),
+    st.builds(Update, filename=FILES, content=TEXTS, description=TEXTS),
+    st.builds(Forget, filename=FILES),
+    st.builds(Rename, filename=FILES, new_filename=FILES),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(OPERATIONS, min_size=1, max_size=4), max_size=5))
+async def test_undoing_one_after_the_other_leads_back_to_the_start(transactions) -> None:
+    store = MemoryStore(workdir="/w", backend=InMemoryBackend(), who="person")
+    states = [await files(store)]
+    done = []
+    for operations in transactions:
+        try:
+            transaction = await store.apply(operations)
+        except AgenticMemoryError:
+            assert await files(store) == states[-1], "refused, so nothing was changed"
+            continue
+        if transaction.id is not None:
+            done.append(transaction.id)
+            states.append(await files(store))
+    for name in reversed(done):
+        assert await files(store) == states.pop()
+        await store.undo(name)
+    assert {name: data for name, data in (await files(store)).items() if data} == states[0]
