@@ -146,7 +146,10 @@ class AgenticMemoryMiddleware(MiddlewareBase):
         store: StoreSource = self.store_of if self._places is not None else self.store
         permission = self._parameters.write_permission
         writers = (MemoryAdd, MemoryUpdate, MemoryForget)
-        return [MemorySearch(store), *(writer(store, permission=permission) for writer in writers)]
+        return [
+            MemorySearch(store, hide_secrets=self._parameters.hides_secrets),
+            *(writer(store, permission=permission) for writer in writers),
+        ]
 
     async def aclose(self, *, timeout: float = DRAIN_SECONDS) -> None:
         """Let what replies taught be written within ``timeout`` seconds, and release what the middleware holds.

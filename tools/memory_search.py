@@ -13,6 +13,7 @@ from agentic_memory.fence import as_attribute, fence_id, printable
 from agentic_memory.prompts import load_prompt
 from agentic_memory.selection.lexical import Hit
 from agentic_memory.shelf import Snapshot
+from agentic_memory.shown import as_shown, without_secrets
 from agentic_memory.tokens import BYTES_PER_TOKEN, count_bytes, estimate_tokens
 from agentic_memory.tools.answers import Refusal, answer, answers_errors
 from agentic_memory.tools.memory_tool import MemoryTool, StoreSource
@@ -36,6 +37,7 @@ class MemorySearch(MemoryTool):
         max_tokens: Tokens of all memory text in one answer, however many keywords there are.
         max_bytes: The most UTF-8 bytes of one answer.
         limit: Memories per query or keyword when the model does not say.
+        hide_secrets: Whether keys and passwords that stand in a memory stay out of the answer.
     """
 
     name = "MemorySearch"
@@ -56,12 +58,14 @@ class MemorySearch(MemoryTool):
         max_tokens: int = 2_400,
         max_bytes: int = 12_288,
         limit: int = 5,
+        hide_secrets: bool = True,
         middlewares: list[ToolMiddlewareBase] | None = None,
     ) -> None:
         super().__init__(store, middlewares=middlewares)
         self._max_tokens = max_tokens
         self._max_bytes = max_bytes
         self._limit = limit
+        self._hide_secrets = hide_secrets
         self.input_schema["properties"]["limit"]["default"] = limit
 
     @answers_errors
@@ -97,7 +101,7 @@ class MemorySearch(MemoryTool):
             share = min(tokens // (len(found) - number), room // BYTES_PER_TOKEN)
             if share < MIN_SHOWN_TOKENS and shown:
                 break
-            text, whole = _excerpt(snapshot, filename, line, share)
+            text, whole = _excerpt(snapshot, filename, line, share, hide_secrets=self._hide_secrets)
             if count_bytes(text) + 2 > room:
                 break
             tokens -= estimate_tokens(text)
@@ -129,17 +133,18 @@ def _merge(snapshot: Snapshot, ranked: Sequence[Sequence[Hit]]) -> dict[str, int
     return {name: lines[name] for name in best if snapshot.documents[name][1].encoding != "binary"}
 
 
-def _excerpt(snapshot: Snapshot, filename: str, line: int, max_tokens: int) -> tuple[str, bool]:
-    """Return a file in its fence, whole or around ``line``, and whether it is whole."""
+def _excerpt(snapshot: Snapshot, filename: str, line: int, max_tokens: int, *, hide_secrets: bool) -> tuple[str, bool]:
+    """Return a file in its fence, whole or around ``line``, and whether all of it is there as it is."""
     document = snapshot.documents[filename][1]
-    text = printable(document.text).rstrip("\n")
+    text = as_shown(document.text).rstrip("\n")
     told = {"scope": snapshot.scope_of(filename), "type": document.type}
     attributes: dict[str, Any] = {key: value for key, value in told.items() if value}
-    whole = estimate_tokens(text) <= max_tokens
-    if not whole:
+    if estimate_tokens(text) > max_tokens:
         pieces = cut_around(text, max_tokens=max_tokens, focus=line, header_end=document.body_line - 1)
         attributes["lines"] = ", ".join(f"{first}-{first + piece.count(chr(10))}" for first, piece in pieces)
         text = "\n[…]\n".join(piece for _, piece in pieces)
+    text = without_secrets(text, hide=hide_secrets)
     written = "".join(f' {key}="{as_attribute(value)}"' for key, value in attributes.items())
     path = as_attribute(snapshot.path_of(filename))
-    return load_prompt("hint_file").format(id=fence_id(text), file=path, attributes=written, text=text), whole
+    shown = load_prompt("hint_file").format(id=fence_id(text), file=path, attributes=written, text=text)
+    return shown, text == printable(document.text).rstrip("\n")

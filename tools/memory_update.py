@@ -7,6 +7,7 @@ from agentscope.tool import ToolChunk
 
 from agentic_memory.errors import Conflict
 from agentic_memory.shelf import Snapshot
+from agentic_memory.shown import without_secrets
 from agentic_memory.tools.answers import Refusal, answer, answers_errors
 from agentic_memory.tools.cache import drop_cache
 from agentic_memory.tools.inputs import check_text
@@ -113,7 +114,8 @@ def _new_body(
         return content + ending, seen or record.version
     result = replace_text(document.body, replaces, content)
     if not result.lines:
-        raise Refusal(f"replaces was not found in {filename}. {explain_no_match(document.body, replaces)}".rstrip())
+        near = without_secrets(explain_no_match(document.body, replaces), hide=True)
+        raise Refusal(f"replaces was not found in {filename}. {near}".rstrip())
     if len(result.lines) > 1:
         raise Refusal(f"replaces occurs {len(result.lines)} times in {filename}: give a longer passage")
     return result.text, record.version

@@ -7,9 +7,10 @@ import zipfile
 
 import pytest
 
-from agentic_memory import MemoryStore
+from agentic_memory import MemoryStore, draft
 from agentic_memory.backends import ABSENT, InMemoryBackend
 from agentic_memory.errors import InvalidMemory
+from agentic_memory.index import add_entries
 from agentic_memory.transfer.exporting import export_json, export_zip
 from agentic_memory.transfer.formats import PARSERS, detect_format
 from agentic_memory.transfer.importing import choose_owner, import_items
@@ -79,11 +80,21 @@ async def test_a_name_that_is_taken_gets_a_number_and_nothing_is_overwritten(sto
 
 
 async def test_what_cannot_be_stored_is_refused_by_name_and_the_rest_goes_in(store):
-    huge = "word " * 400_000
+    huge = "word " * 220_000
     report = await import_items(store, items("Likes tea.", "nul \0", "  ", huge, "half \ud800"), apply=True)
     assert [one.status for one in report.arrivals] == ["new", "refused", "refused", "refused", "refused"]
     assert all(one.reason for one in report.arrivals[1:])
     assert list(await bytes_in(store)) == ["MEMORY.md", "likes_tea.md"]
+
+
+async def test_the_index_is_read_once_for_any_number_of_new_memories(store, monkeypatch):
+    reads = []
+    monkeypatch.setattr(
+        draft, "add_entries", lambda text, entries: reads.append(len(entries)) or add_entries(text, entries)
+    )
+    await import_items(store, items(*(f"Fact number {number}." for number in range(30))), apply=True)
+    assert reads == [30]
+    assert len((await store.load()).index.entries) == 30
 
 
 async def test_two_imports_at_once_leave_one_of_each(store):
