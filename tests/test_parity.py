@@ -45,7 +45,7 @@ def test_a_row_says_what_became_of_it_and_names_a_test_that_is_there(row):
     assert state in STATES
     assert len(how) > 10, "a row says how, and a refused one why"
     named = re.findall(r"`(tests/[^`]+)`", tests)
-    assert bool(named) is (state not in {"refused"}), "what is here needs a test, what is not has none"
+    assert bool(named) is (state != "refused"), "what is here needs a test, what is not has none"
     for name in named:
         path, _, test = name.partition("::")
         assert (ROOT / path).is_file(), f"{path} is not there"
