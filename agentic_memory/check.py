@@ -30,6 +30,7 @@ expired                   info      ``expires`` or ``valid_until`` is over      
 expiry-no-date            info      ``expires`` or ``valid_until`` is no date             write it as 2026-12-31
 same-text                 info      nearly the same text as another memory                keep one
 conflict-markers          error     an unresolved merge                                   keep one side
+invisible-characters      warning   characters that show nothing, but tell a model something  remove them
 secret                    warning   a key, token or password                              keep it elsewhere, change it
 dangling-wikilink         info      a wiki link that names no memory                      correct it
 index-missing             warning   memories, but no MEMORY.md                            list them in one
@@ -63,6 +64,7 @@ from agentic_memory.index import INDEX_FILENAME, MAX_LINE_CHARS, Index, IndexEnt
 from agentic_memory.lines import count_breaks, split_lines, strip_ending
 from agentic_memory.problems import make_problem
 from agentic_memory.prose import blank_code
+from agentic_memory.shown import reveal
 from agentic_memory.tokens import estimate_tokens
 from agentic_memory.values import Problem
 
@@ -168,6 +170,7 @@ def _check_document(path: str, document: Document, targets: Collection[str]) -> 
             yield make_problem("topic-description", path, description=document.description)
     yield from _check_conflict(path, document.text)
     yield from _check_secrets(path, document.text)
+    yield from _check_invisible(path, document.text)
     if "[[" in document.body:
         yield from _check_wikilinks(path, document, targets)
 
@@ -219,6 +222,15 @@ def _check_secrets(path: str, text: str) -> Iterator[Problem]:
     for finding in find_secrets(text):
         line = count_breaks(text, 0, finding.start) + 1
         yield make_problem("secret", path, line, kind=finding.kind.replace("-", " "))
+
+
+def _check_invisible(path: str, text: str) -> Iterator[Problem]:
+    if text.isascii():
+        return
+    text = text.removeprefix("\ufeff")  # a byte order mark
+    lines = [number for number, line in enumerate(split_lines(text), 1) if reveal(line) != line]
+    if lines:
+        yield make_problem("invisible-characters", path, lines[0], count=len(lines))
 
 
 def _number(matches: Iterable[re.Match[str]], text: str, first_line: int) -> Iterator[tuple[re.Match[str], int]]:
@@ -286,6 +298,7 @@ def check_index(
     yield from index.problems
     yield from _check_conflict(INDEX_FILENAME, index.text)
     yield from _check_secrets(INDEX_FILENAME, index.text)
+    yield from _check_invisible(INDEX_FILENAME, index.text)
     near = NearNames(documents)
     lines = split_lines(index.text)
     absent = entries_without_file(index, documents, other_paths)

@@ -70,6 +70,11 @@ KINDS: Final = MappingProxyType(
         "expiry-no-date": Kind("info", "`{key}` is {value!r}, which is no date", "write it as 2026-12-31"),
         "same-text": Kind("info", "says {share} what {other} says", "compare the two and keep one"),
         "conflict-markers": Kind("error", "holds an unresolved merge conflict", "keep one side, delete the markers"),
+        "invisible-characters": Kind(
+            "warning",
+            "holds characters that nobody sees but a model reads, on {count} lines from here on",
+            "delete and type the line anew, or remove it if you do not know who wrote it",
+        ),
         "secret": Kind(
             "warning",
             "holds what looks like a {kind}",

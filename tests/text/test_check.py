@@ -39,7 +39,7 @@ def test_the_docstring_explains_every_code() -> None:
 
 def test_every_code_says_what_is_wrong_and_what_to_do() -> None:
     blanks = (
-        "advice byte date description encoding filename first key kind length limit lines other proposal reason share target "
+        "advice byte count date description encoding filename first key kind length limit lines other proposal reason share target "
         "text title tokens value"
     )
     details = dict.fromkeys(blanks.split(), "X")
@@ -300,3 +300,16 @@ def test_an_index_of_headings_comments_and_entries_holds_no_loose_text() -> None
     files = {f"{n}.md": GOOD.format(f"{n} {n}") for n in range(9)}
     entries = "".join(f"## {n}\n- [{n}]({n}.md) — {'word ' * 20}\n  more about it\n" for n in range(9))
     assert check_files(files, f"# My memory\n\nWhat I know, one line each. Edit as you like.\n\n{entries}") == []
+
+
+@pytest.mark.parametrize("hidden", ["pass\u200bword", "abc\u202ecba", "\U000e0041\U000e0042", "a\u2066b\u2069"])
+def test_characters_that_nobody_sees_are_told_once_with_their_line(hidden: str) -> None:
+    text = f"{GOOD.format('a')}{hidden}\n{hidden}\n"
+    problems = check_files({"a.md": text}, f"- [a](a.md)\n- {hidden}\n")
+    assert places(problems) == [("invisible-characters", "MEMORY.md", 2), ("invisible-characters", "a.md", 8)]
+    assert "2 lines" in problems[1].message
+
+
+def test_characters_that_belong_there_are_no_hidden_ones() -> None:
+    text = f"\ufeff{GOOD.format('a')}👨\u200d👩\u200d👧 می\u200cخواهم café 中文\n"
+    assert check_files({"a.md": text}) == []
