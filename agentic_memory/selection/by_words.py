@@ -9,7 +9,7 @@ import anyio.to_thread
 from agentic_memory.selection.lexical import Hit, stands_out
 from agentic_memory.selection.selector import Request, Selection
 
-LEVEL: Final = 0.01
+LEVEL: Final = 0.001
 """Scores that differ by so little, relative to the higher, are level: then the file that was changed last comes first."""
 
 

@@ -13,6 +13,7 @@ import anyio.to_thread
 import numpy as np
 from agentscope.embedding import EmbeddingModelBase
 
+from agentic_memory.credentials import redact
 from agentic_memory.errors import AgenticMemoryError
 from agentic_memory.prompts import load_prompt
 from agentic_memory.selection.vectors import Vector, VectorCache, as_stored, default_folder
@@ -132,7 +133,7 @@ class Embedder:
         if time.monotonic() - self._failed_at < RETRY_SECONDS:
             raise EmbeddingFailed(f"{self._model.model} failed a moment ago: {self._failure}") from self._failure
         try:
-            response = await self._model([*texts])
+            response = await self._model([redact(text) for text in texts])  # it may be somebody else's machine
             if len(response.embeddings) != len(texts):
                 raise ValueError(f"{len(response.embeddings)} vectors for {len(texts)} texts")
             return {text: as_stored(vector) for text, vector in zip(texts, response.embeddings, strict=True)}

@@ -1,7 +1,7 @@
 """The selectors that need vectors: this package's hybrid, and its encoder without any words. Extra ``embeddings``."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -12,6 +12,7 @@ from datasets import Store
 from agentic_memory.document import Document, parse_document
 from agentic_memory.selection import HybridSelector, LocalEmbeddingModel, Request
 from agentic_memory.selection.lexical import LexicalIndex
+from agentic_memory.selection.relations import with_neighbour
 from agentic_memory.selection.windows import split_windows
 
 PATIENCE = 600.0
@@ -48,8 +49,10 @@ def make_hybrid(store: Store) -> Select:
     selector = HybridSelector(LocalEmbeddingModel())
     runner.run(selector.embed(ask("")))
 
-    def select(question: str) -> Sequence[str]:
-        return runner.run(selector.select(ask(question))).filenames
+    def select(question: str) -> list[str]:
+        request = ask(question)
+        hits = with_neighbour(request.documents, runner.run(selector.select(request)).hits, question)
+        return [hit.filename for hit in hits][:LIMIT]
 
     return select
 

@@ -242,3 +242,12 @@ async def test_a_failed_model_is_asked_again_after_a_while(
     assert (await ask(selector, memory, "Where is my car?")).hits == ()
     monkeypatch.setattr(embedding, "RETRY_SECONDS", 0.0)
     assert (await ask(selector, memory, "Where is my car?")).filenames == ("garage.md",)
+
+
+async def test_a_secret_is_not_sent_to_an_embedding_model(tmp_path: Path) -> None:
+    model = ConceptModel()
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    memory = Memory({"deploy.md": f"The deploy uses the token {secret} for the registry."})
+    await ask(HybridSelector(model, folder=tmp_path), memory, f"Which token? Is it {secret}?")
+    assert model.asked
+    assert not any(secret in text for text in model.asked)
