@@ -189,7 +189,7 @@ class Learner:
         logger.warning("memory: a turn was not learnt, it stays in the queue: %s", text)
         try:
             queue = await look_at_queue(self._store)
-            if queue.state_of(waiting.turn.key) == "done":
+            if await queue.is_done(waiting.turn.key):
                 return LearnReport(waiting.turn.key, "known", cost=cost)  # another process was faster
             turn = await queue.put_off(waiting, text, now=datetime.now(UTC))
         except AgenticMemoryError as worse:

@@ -10,7 +10,7 @@ from teaching import decisions, facts, model, talk
 from agentic_memory.backends import InMemoryBackend
 from agentic_memory.errors import BackendUnavailable
 from agentic_memory.writeback.learner import Learner
-from agentic_memory.writeback.queue import MAX_ATTEMPTS, look_at_queue
+from agentic_memory.writeback.queue import MAX_ATTEMPTS, list_failed, look_at_queue
 
 NOW = datetime(2026, 3, 5, 12, tzinfo=UTC)
 
@@ -206,7 +206,7 @@ async def test_a_turn_that_cannot_be_learnt_is_set_aside_where_a_person_finds_it
     assert report.status == "failed"
     queue = await look_at_queue(store)
     assert queue.waiting() == []
-    (failed,) = queue.failed()
+    (failed,) = await list_failed(store)
     assert (failed.attempts, "I live in Hangzhou." in failed.text) == (MAX_ATTEMPTS, True)
     assert (await Learner(store, model()).learn(turn)).status == "known"
 
