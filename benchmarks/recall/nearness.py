@@ -10,6 +10,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from speed import clock, make_corpus
@@ -26,14 +27,16 @@ DIMENSIONS = 512
 def measure(count: int) -> dict[str, float]:
     """Fill an index of ``count`` files, then search, fuse, and edit one file after the other."""
     corpus, rnd = make_corpus(count), np.random.default_rng(1)
-    documents = {
+    documents: dict[str, Any] = {
         name: (SimpleNamespace(version=f"{name} {version}"), document)
         for name, (version, document) in corpus.files.items()
     }
     index, words = NearnessIndex(), LexicalIndex()
     words.update(documents)
     texts = index.update(documents)
-    vectors = dict(zip(texts, map(as_stored, rnd.normal(size=(len(texts), DIMENSIONS))), strict=True))
+    vectors = dict(
+        zip(texts, map(as_stored, rnd.normal(size=(len(texts), DIMENSIONS)).astype(np.float32)), strict=True)
+    )
     figures = {"passages": float(len(texts)), "fill, s": clock(lambda: index.put(vectors)) / 1000}
     figures["memory, MB"] = sum(vector.nbytes for vector in vectors.values()) / 1e6
     with tempfile.TemporaryDirectory() as folder:
@@ -41,7 +44,7 @@ def measure(count: int) -> dict[str, float]:
         figures["to disk, s"] = clock(lambda: cache.put(vectors)) / 1000
         figures["disk, MB"] = cache.path.stat().st_size / 1e6
         figures["from disk, s"] = clock(lambda: cache.get(texts)) / 1000
-    question = as_stored(rnd.normal(size=DIMENSIONS))
+    question = as_stored(rnd.normal(size=DIMENSIONS).astype(np.float32))
     took = []
     for query in corpus.queries[:50]:
         ranked = words.rank(query, limit=POOL)
@@ -51,7 +54,7 @@ def measure(count: int) -> dict[str, float]:
     for number, (name, document) in enumerate(corpus.edits[:20]):
         documents = documents | {name: (SimpleNamespace(version=f"edit {number}"), document)}
 
-        def edit(now: dict = documents) -> None:
+        def edit(now: dict[str, Any] = documents) -> None:
             missing = index.update(now)
             index.put(dict.fromkeys(missing, question))
 
