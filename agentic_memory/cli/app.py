@@ -58,7 +58,7 @@ for name, command in (
     ("export", export_memories),
     ("status", show_status),
 ):
-    app.command(name)(command if name == "import" else with_whose(command))  # there --user is one of the source
+    app.command(name)(with_whose(command))
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - the form of a typer callback

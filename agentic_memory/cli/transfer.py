@@ -30,8 +30,8 @@ def import_memories(
             "left out.",
         ),
     ] = None,
-    user: Annotated[
-        str | None, typer.Option("--user", metavar="ID", help="Of a source with several users: whose memories.")
+    owner: Annotated[
+        str | None, typer.Option("--source-user", metavar="ID", help="Of a source with several users: whose memories.")
     ] = None,
     apply: Annotated[
         bool, typer.Option("--apply", help="Write them. Without it only what would be done is shown.")
@@ -56,7 +56,7 @@ def import_memories(
     files, unread = read_source(source)
     chosen = form or detect_format(files)
     parsed = PARSERS[chosen](files)
-    parsed = Parsed(choose_owner(parsed.items, user), (*unread, *parsed.problems))
+    parsed = Parsed(choose_owner(parsed.items, owner), (*unread, *parsed.problems))
 
     async def work(store: "MemoryStore") -> "ImportReport":
         return await import_items(store, parsed, apply=apply, why=f"imported from {chosen}")

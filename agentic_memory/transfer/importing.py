@@ -86,7 +86,9 @@ def choose_owner(items: Sequence[Item], owner: str | None) -> tuple[Item, ...]:
     owners = sorted({item.owner for item in items if item.owner})
     if owner is None and len(owners) > 1:
         shown = ", ".join(owners[:5]) + (", ..." if len(owners) > 5 else "")
-        raise InvalidMemory(f"the source holds memories of {len(owners)} users ({shown}): choose one with --user")
+        raise InvalidMemory(
+            f"the source holds memories of {len(owners)} users ({shown}): choose one with --source-user"
+        )
     if owner is not None and owner not in owners:
         raise InvalidMemory(f"the source holds no memories of {owner!r}; it has {', '.join(owners[:5]) or 'no users'}")
     return tuple(item for item in items if owner is None or item.owner == owner)

@@ -41,7 +41,7 @@ def test_a_broken_part_is_listed_and_ends_with_one_after_the_rest_went_in(run, t
     [
         (["nowhere"], "cannot be read"),
         (["mem0.json", "--from", "word"], "there is no format 'word'; there are mem0"),
-        (["mem0.json", "--user", "bob"], "no memories of 'bob'"),
+        (["mem0.json", "--source-user", "bob"], "no memories of 'bob'"),
         (["plain.txt"], "name the format with --from"),
     ],
 )
@@ -63,3 +63,14 @@ def test_export_to_standard_output_and_to_a_file_that_is_not_there(run, tmp_path
     profile = (tmp_path / "elsewhere" / "Memory" / "user_profile.md").read_text()
     assert "mood: calm\n" in profile
     assert profile.endswith("Lives in Hangzhou.\n")
+
+
+def test_memories_of_one_user_go_into_the_memory_of_that_user(run, tmp_path):
+    records = [{"memory": f"Secret of {user}.", "user_id": user} for user in ("alice", "bob")]
+    (tmp_path / "all.json").write_text(json.dumps(records))
+    ran = run("import", "all.json", "--user", "alice", "--apply")
+    assert ran.code == 2
+    assert "2 users (alice, bob): choose one with --source-user" in ran.err
+    assert run("import", "all.json", "--source-user", "alice", "--user", "alice", "--apply").code == 0
+    assert [path.name for path in tmp_path.glob("users/alice/Memory/s*.md")] == ["secret_of_alice.md"]
+    assert not (tmp_path / "Memory").exists()

@@ -116,7 +116,7 @@ async def test_odd_keys_and_fields_do_not_break_the_file(store):
 
 def test_memories_of_several_users_are_not_mixed():
     mixed = [Item(key=owner, content=owner, owner=owner) for owner in ("alice", "bob", "alice")]
-    with pytest.raises(InvalidMemory, match=r"2 users \(alice, bob\): choose one with --user"):
+    with pytest.raises(InvalidMemory, match=r"2 users \(alice, bob\): choose one with --source-user"):
         choose_owner(mixed, None)
     assert len(choose_owner(mixed, "alice")) == 2
     with pytest.raises(InvalidMemory, match="no memories of 'carol'"):
