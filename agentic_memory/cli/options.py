@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 if TYPE_CHECKING:
+    from agentic_memory.history.entries import Who
     from agentic_memory.store import MemoryStore
 
 Result = TypeVar("Result")
@@ -24,13 +25,21 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.",
 
 
 def with_store(
-    workdir: str, memory_dir: str, work: "Callable[[MemoryStore], Awaitable[Result]]", *, history: bool = True
+    workdir: str,
+    memory_dir: str,
+    work: "Callable[[MemoryStore], Awaitable[Result]]",
+    *,
+    history: bool = True,
+    who: "Who" = "person",
 ) -> Result:
-    """Open the memory, do ``work`` on it and return what that returns."""
+    """Open the memory, do ``work`` on it and return what that returns.
+
+    What a ``person`` writes is not guarded; what comes from elsewhere is.
+    """
     from agentic_memory.store import MemoryStore
 
     async def run() -> Result:
-        async with MemoryStore(workdir=workdir, memory_dir=memory_dir, who="person", history=history) as store:
+        async with MemoryStore(workdir=workdir, memory_dir=memory_dir, who=who, history=history) as store:
             return await work(store)
 
     return asyncio.run(run())

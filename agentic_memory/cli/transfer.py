@@ -61,7 +61,7 @@ def import_memories(
     async def work(store: "MemoryStore") -> "ImportReport":
         return await import_items(store, parsed, apply=apply, why=f"imported from {chosen}")
 
-    report = with_store(workdir, memory_dir, work)
+    report = with_store(workdir, memory_dir, work, who="tool")  # somebody else's text: the guards look at it
     if as_json:
         print_json({"format": chosen, **report.as_dict()})
     else:
