@@ -64,6 +64,11 @@ class StoreBase:
         return self._backend
 
     @property
+    def policy(self) -> WritePolicy | None:
+        """What the guards let pass; None where nothing is guarded: what a person writes."""
+        return self._policy
+
+    @property
     def named_root(self) -> str:
         """The memory directory as far as it is known without asking the backend: absolute once ``root`` was called."""
         return self._root or self._backend.join_path(self._workdir, self._memory_dir)

@@ -8,12 +8,15 @@ from typing import Any, Final, Literal
 
 import anyio.to_thread
 
-from agentic_memory.document import memory_filename, render_document
+from agentic_memory.document import memory_filename
+from agentic_memory.draft import Draft
 from agentic_memory.errors import BackendUnavailable, Conflict, InvalidMemory, WriteRefused
 from agentic_memory.filenames import free_filename
 from agentic_memory.frontmatter import is_key
+from agentic_memory.guards import WritePolicy
 from agentic_memory.lines import one_line
 from agentic_memory.operations import Create
+from agentic_memory.planning import carry_out
 from agentic_memory.rendering import FIELD_ORDER
 from agentic_memory.shelf import Snapshot
 from agentic_memory.stale import Stale, unless_changed
@@ -94,15 +97,13 @@ def choose_owner(items: Sequence[Item], owner: str | None) -> tuple[Item, ...]:
     return tuple(item for item in items if owner is None or item.owner == owner)
 
 
-def plan_import(
-    snapshot: Snapshot, items: Sequence[Item], *, refused: Mapping[str, str] | None = None
-) -> tuple[Arrival, ...]:
+def plan_import(snapshot: Snapshot, items: Sequence[Item], *, policy: WritePolicy | None) -> tuple[Arrival, ...]:
     """Decide on each memory of a source what becomes of it in the memory that ``snapshot`` shows.
 
     Args:
         snapshot: The memory.
         items: The source.
-        refused: Key of what a guard does not let in -> why.
+        policy: What the guards let in; None: everything.
     """
     keys = {document.fields.get(KEY_FIELD): name for name, (_, document) in snapshot.documents.items()}
     texts = {_plain(document.body): name for name, (_, document) in snapshot.documents.items()}
@@ -110,7 +111,7 @@ def plan_import(
     taken = {name.casefold() for name in there}
     arrivals = []
     for item in items:
-        arrival = _arrive(item, keys, texts, taken, (refused or {}).get(item.key, ""))
+        arrival = _refused_by_guards(_arrive(item, keys, texts, taken), snapshot, policy)
         arrivals.append(arrival)
         if arrival.status == "new":
             taken.add(arrival.filename.casefold())
@@ -131,31 +132,29 @@ async def import_items(store: MemoryStore, parsed: Parsed, *, apply: bool, why: 
     Raises:
         BackendUnavailable: the memory cannot be reached, or others change it without a pause; nothing was written.
     """
-    refused: dict[str, str] = {}
-    for _ in range(MAX_ATTEMPTS + len(parsed.items)):
+    for _ in range(MAX_ATTEMPTS):
         snapshot = await store.load()
-        arrivals = await anyio.to_thread.run_sync(partial(plan_import, snapshot, parsed.items, refused=refused))
+        arrivals = await anyio.to_thread.run_sync(partial(plan_import, snapshot, parsed.items, policy=store.policy))
         operations = [arrival.operation for arrival in arrivals if arrival.operation is not None]
         if not apply or not operations:
             return ImportReport(arrivals, parsed.problems, apply)
-
         try:
             transaction = await store.apply(operations, why=why, check=unless_changed(snapshot))
         except (Stale, Conflict):
-            continue
-        except WriteRefused as error:
-            # What a guard does not let in must not keep the rest out.
-            culprits = [item.key for item, one in zip(parsed.items, arrivals, strict=True) if _is(one, error.filename)]
-            if not culprits:
-                raise
-            refused.update(dict.fromkeys(culprits, str(error)))
             continue
         return ImportReport(arrivals, parsed.problems, apply, transaction.id)
     raise BackendUnavailable(f"{store.named_root}: others kept changing it, so nothing was imported; try again")
 
 
-def _is(arrival: Arrival, filename: str) -> bool:
-    return arrival.operation is not None and arrival.filename == filename
+def _refused_by_guards(arrival: Arrival, snapshot: Snapshot, policy: WritePolicy | None) -> Arrival:
+    """Return ``arrival``, or why it cannot be written; what cannot must not keep the rest out of one transaction."""
+    if arrival.operation is None:
+        return arrival
+    try:
+        carry_out(arrival.operation, Draft(snapshot), bases={}, stamp="", policy=policy)
+    except (WriteRefused, ValueError) as error:  # a guard; no memory, no path, half a character
+        return Arrival("refused", "", arrival.title, str(error))
+    return arrival
 
 
 def _arrive(
@@ -163,12 +162,9 @@ def _arrive(
     keys: Mapping[str | None, str],
     texts: Mapping[str, str],
     taken: set[str],
-    refused: str,
 ) -> Arrival:
     title = one_line(item.title)
     key = stored_key(item)
-    if refused:
-        return Arrival("refused", "", title, refused)
     if key in keys:
         return Arrival("imported before", keys[key], title)
     text = _plain(item.content)
@@ -192,16 +188,6 @@ def _arrive(
         filename=filename,
         fields={**fields, KEY_FIELD: key},
     )
-    try:
-        render_document(
-            name=operation.name,
-            description=operation.description,
-            type=operation.type,
-            content=operation.content,
-            extra=operation.fields,
-        )
-    except ValueError as error:  # InvalidMemory, or half a character
-        return Arrival("refused", "", title, str(error))
     return Arrival("new", filename, title, operation=operation)
 
 

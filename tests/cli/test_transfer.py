@@ -79,8 +79,10 @@ def test_memories_of_one_user_go_into_the_memory_of_that_user(run, tmp_path):
 def test_a_secret_in_the_source_is_refused_by_the_guards_and_the_rest_goes_in(run, tmp_path):
     secret = "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYzT4pQeLwNm"
     (tmp_path / "m.json").write_text(json.dumps([{"memory": secret}, {"memory": "Likes tea."}]))
+    listed = run("import", "m.json").out
     ran = run("import", "m.json", "--apply")
     assert ran.code == 1
+    assert ran.out == listed, "what is shown first is what is done"
     assert ran.out.splitlines()[0].startswith("!\trefused\t-\t")
     assert ran.err == "Imported 1 memory from mem0.\n"
     assert not any(b"wJalr" in path.read_bytes() for path in tmp_path.rglob("Memory/**/*") if path.is_file())

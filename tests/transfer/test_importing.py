@@ -87,6 +87,12 @@ async def test_what_cannot_be_stored_is_refused_by_name_and_the_rest_goes_in(sto
     assert list(await bytes_in(store)) == ["MEMORY.md", "likes_tea.md"]
 
 
+@pytest.mark.parametrize("filename", ["../x.md", "/etc/x.md", "MEMORY.md", ".history/x.md", "x.txt", "a\0b.md"])
+async def test_a_file_name_in_a_source_leads_nowhere_else(store, filename):
+    assert await statuses(store, items("Likes tea.", filename=filename)) == ["refused"]
+    assert await bytes_in(store) == {}
+
+
 async def test_the_index_is_read_once_for_any_number_of_new_memories(store, monkeypatch):
     reads = []
     monkeypatch.setattr(
