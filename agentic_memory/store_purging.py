@@ -1,10 +1,12 @@
 """The part of a store that leaves no copy of a memory anywhere."""
 
 import posixpath
+from collections.abc import Mapping
 from typing import Final
 
 from agentic_memory.backends import ABSENT, ANY, Change, Delete, FileRecord, Put, Tree, version_of
 from agentic_memory.bases import base_of, forget_base
+from agentic_memory.document import Document
 from agentic_memory.draft import Draft
 from agentic_memory.errors import Conflict, InvalidMemory
 from agentic_memory.forgetting import forget_versions
@@ -88,6 +90,7 @@ class StorePurging(StoreUndoing):
                     kept.append(
                         f"{file.path} stays: it looks like what an editor left of {filename}; look at it yourself"
                     )
+        texts = await self._read_doomed(gone, log, trees, place)
         renamed: dict[str, str] = {}
         if version is None:
             index = drop_entry(draft.index_text, filename)
@@ -114,19 +117,38 @@ class StorePurging(StoreUndoing):
             if history:
                 await place.backend.transact(history, within=place.within)
         removed += self._forget_here(filename, gone)
-        removed += await forget_versions(self._backend, snapshot.root, gone)
+        removed += await forget_versions(self._backend, snapshot.root, texts)
         return Purged(
             filename, tuple(removed), tuple(kept), tuple(await self._remaining(filename, version, gone, place))
         )
 
     async def _all_files(self, place: Archive, log: Log) -> dict[str, Tree]:
         """See every file under the memory directory, the hidden ones too, and under the history where that is apart."""
-        known = {one for entry in log.entries for one in (entry.version.version, entry.version.previous) if one}
+        known = self._known_versions(log)
         known |= {file.version for file, _ in log.files} | {*(await self._shelf_here()).known}
         roots = {await self.root(): self._backend}
         if place.apart:
             roots[place.directory] = place.backend
         return {root: await backend.snapshot(root, known=known, hidden=True) for root, backend in roots.items()}
+
+    async def _read_doomed(
+        self, gone: frozenset[str], log: Log, trees: Mapping[str, Tree], place: Archive
+    ) -> dict[str, bytes]:
+        """Return the bytes of what is to go, for caches that know texts by what they say."""
+        files = [file for tree in trees.values() for file in tree.files]
+        texts = {file.version: file.data for file in files if file.version in gone and file.data is not None}
+        shelf = await self._shelf_here()
+        for change in shelf.past.pending():
+            for state in (change.before, change.after):
+                if state is not None and state.version in gone:
+                    texts[state.version] = state.data
+        parsed = shelf.known
+        for version in gone & parsed.keys():
+            document = parsed[version]
+            if isinstance(document, Document):
+                texts[version] = document.encode(document.text)
+        known = self._known_versions(log)
+        return texts | await archive.read_versions(place, (gone & known) - texts.keys(), others=known)
 
     async def _indexes_without(self, filename: str, log: Log, place: Archive) -> tuple[dict[str, str], list[Put]]:
         """Return what old versions of MEMORY.md are without the file's line, by version, and the objects to write."""
@@ -137,8 +159,7 @@ class StorePurging(StoreUndoing):
             for one in (entry.version.version, entry.version.previous)
             if one is not None
         }
-        known = {one for entry in log.entries for one in (entry.version.version, entry.version.previous) if one}
-        found = await archive.read_versions(place, versions, others=known)
+        found = await archive.read_versions(place, versions, others=self._known_versions(log))
         renamed: dict[str, str] = {}
         puts: dict[str, Put] = {}
         stem = posixpath.basename(filename).removesuffix(".md").encode()

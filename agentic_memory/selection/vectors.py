@@ -8,7 +8,7 @@ import logging
 import os
 import sqlite3
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +16,8 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from agentic_memory.errors import BackendUnavailable
 
 logger = logging.getLogger("agentic_memory")
 
@@ -58,6 +60,7 @@ class VectorCache:
     """
 
     def __init__(self, model_id: str, folder: Path) -> None:
+        _folders.add(folder)
         self.path = folder / f"{sha256(model_id.encode()).hexdigest()[:24]}.sqlite3"
 
     def get(self, texts: Sequence[str]) -> dict[str, Vector]:
@@ -103,6 +106,30 @@ class VectorCache:
             logger.info("memory: %s cannot be used, its vectors are made again: %s", self.path, error)
             if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
                 self.path.unlink(missing_ok=True)  # no database, or a broken one: nothing in it is worth keeping
+
+
+_folders: Final[set[Path]] = set()
+"""Where this process has kept vectors."""
+
+
+def forget_texts(texts: Iterable[str]) -> int:
+    """Remove what was embedded of ``texts`` from every file of vectors, bytes included; return how many. Blocking.
+
+    Raises:
+        BackendUnavailable: a file cannot be read or written, so that it cannot be told whether they are gone.
+    """
+    keys = [(_key(text),) for text in texts]
+    gone = 0
+    for path in sorted(path for folder in {default_folder(), *_folders} for path in folder.glob("*.sqlite3")):
+        try:
+            with closing(sqlite3.connect(path, timeout=LOCK_SECONDS)) as database, database:
+                database.execute("PRAGMA secure_delete = ON")  # freed pages are overwritten, not only let go
+                gone += database.executemany("DELETE FROM vectors WHERE key = ?", keys).rowcount
+        except sqlite3.Error as error:
+            raise BackendUnavailable(
+                f"{path}: vectors of the text may be left here, delete the file: {error}"
+            ) from error
+    return gone
 
 
 def _key(text: str) -> bytes:

@@ -7,6 +7,8 @@ from agentic_memory.backends import InMemoryBackend, LocalBackend, version_of
 from agentic_memory.bases import base_of
 from agentic_memory.errors import InvalidMemory, MemoryNotFound
 from agentic_memory.forgetting import _caches, register_cache
+from agentic_memory.selection.vectors import VectorCache, as_stored, default_folder
+from agentic_memory.selection.windows import split_windows
 from agentic_memory.store import MemoryStore
 
 SECRET = "the-secret-word"
@@ -152,20 +154,32 @@ async def test_what_was_not_written_down_yet_is_gone_too(tmp_path) -> None:
     assert await mentions(store) == []
 
 
-async def test_a_cache_on_disk_is_told(filled) -> None:
-    told: list[frozenset[str]] = []
+async def test_a_cache_on_disk_is_told_the_texts(filled) -> None:
+    told: list[dict[str, bytes]] = []
 
     @register_cache
-    async def forget(_backend, _root, versions):
-        told.append(versions)
+    async def forget(_backend, _root, texts):
+        told.append(texts)
         return ["a cache: 1 vector"]
 
     try:
-        version = (await filled.get("private.md")).version
+        versions = {one.version for one in await filled.history("private.md") if one.version}
         assert "a cache: 1 vector" in (await filled.purge("private.md")).removed
     finally:
         _caches.remove(forget)
-    assert version in told[0]
+    assert told[0].keys() >= versions
+    assert all(SECRET.encode() in text for text in told[0].values())
+
+
+async def test_vectors_of_the_text_are_gone_from_every_file(filled, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    windows = split_windows((await filled.load()).documents["private.md"][1])
+    elsewhere = VectorCache("a model", tmp_path / "elsewhere")
+    for cache in (VectorCache("a model", default_folder()), elsewhere):
+        cache.put({text: as_stored([1.0, 2.0]) for text in (*(window.text for window in windows), "another")})
+    removed = (await filled.purge("private.md")).removed
+    assert f"files of vectors: {2 * len(windows)} vectors" in removed
+    assert elsewhere.get([*(window.text for window in windows), "another"]).keys() == {"another"}
 
 
 async def test_purging_nothing_says_so(store) -> None:
