@@ -175,7 +175,13 @@ def test_a_module_is_small_enough_to_read_at_once(module):
 # ------------------------------------------------------------------ what is public
 
 
-PUBLIC_PACKAGES = ("agentic_memory", "agentic_memory.backends", "agentic_memory.tools", "agentic_memory.writeback")
+PUBLIC_PACKAGES = (
+    "agentic_memory",
+    "agentic_memory.backends",
+    "agentic_memory.selection",
+    "agentic_memory.tools",
+    "agentic_memory.writeback",
+)
 
 
 @pytest.mark.parametrize("package", PUBLIC_PACKAGES)

@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +22,10 @@ logger = logging.getLogger("agentic_memory")
 
 MAX_BATCH: Final = 64
 """Texts per call, also when the model would take more: what a call gave is safe before the next begins."""
-MAX_FAILURES: Final = 2
+MAX_FAILURES: Final = 4
 """Calls in a row that may fail before the rest of a backlog is left for later."""
+REFUSED_SECONDS: Final = 600.0
+"""How long a text that the model did not take by itself is left alone."""
 RETRY_SECONDS: Final = 30.0
 """How long a model that failed is left alone; until then words alone decide."""
 KEPT_QUESTIONS: Final = 256
@@ -65,6 +67,7 @@ class Embedder:
         self._batch = max(1, min(MAX_BATCH, model.batch_size))
         self._questions: OrderedDict[str, Vector] = OrderedDict()
         self._scale: Scale | None = None
+        self._refused: dict[str, float] = {}
         self._failed_at = -math.inf
         self._failure: Exception | None = None
 
@@ -106,26 +109,36 @@ class Embedder:
     async def embed_all(self, texts: Sequence[str], done: Callable[[Mapping[str, Vector]], None]) -> None:
         """Embed a backlog call by call; what each gives is on disk, and given to ``done``, before the next begins.
 
-        ``done`` runs in a worker thread. A call that fails is passed over, for its texts may be to blame.
+        ``done`` runs in a worker thread. Of a call that fails the texts are asked for again in halves, after the others,
+        until the ones to blame are alone.
 
         Raises:
             EmbeddingFailed: at least one call failed. The texts of all others are done.
         """
-        failure: Exception | None = None
-        in_a_row = 0
-        for at in range(0, len(texts), self._batch):
+        now = time.monotonic()
+        wanted = [text for text in texts if now - self._refused.get(text, -math.inf) > REFUSED_SECONDS]
+        batches = deque(wanted[at : at + self._batch] for at in range(0, len(wanted), self._batch))
+        failure: EmbeddingFailed | None = None
+        in_a_row = finished = 0
+        while batches and in_a_row < MAX_FAILURES:
+            batch = batches.popleft()
             try:
-                vectors = await self._ask(texts[at : at + self._batch])
+                vectors = await self._ask(batch)
             except EmbeddingFailed as error:
                 failure, in_a_row = error, in_a_row + 1
-                if in_a_row == MAX_FAILURES:
-                    break
-                self._failed_at = -math.inf  # the next call decides whether it was the texts or the model
+                if in_a_row < MAX_FAILURES:
+                    self._failed_at = -math.inf  # the next call decides whether it was the texts or the model
+                half = len(batch) // 2
+                if half:
+                    batches += batch[:half], batch[half:]
+                else:
+                    self._refused[batch[0]] = time.monotonic()
                 continue
             in_a_row = 0
             await anyio.to_thread.run_sync(self._cache.put, vectors)
             await anyio.to_thread.run_sync(done, vectors)
-            logger.info("memory: embedded %d of %d passages", min(at + self._batch, len(texts)), len(texts))
+            finished += len(batch)
+            logger.info("memory: embedded %d of %d passages", finished, len(wanted))
         if failure is not None:
             raise failure
 

@@ -139,16 +139,18 @@ async def test_a_wrong_answer_is_a_failure_and_nothing_of_it_is_kept(
     assert (await ask(right, Memory(FILES), "Where is my car?")).filenames == ("garage.md",)
 
 
-async def test_one_text_that_cannot_be_embedded_does_not_keep_the_others_from_it(
-    tmp_path: Path, memory: Memory
-) -> None:
-    model = ConceptModel(refuse=lambda texts: any("physician" in text for text in texts), batch_size=1)
+async def test_one_text_that_cannot_be_embedded_does_not_keep_the_others_from_it(tmp_path: Path) -> None:
+    files = {**FILES, **{f"{number}.md": f"note {number} on a subject" for number in range(12)}}
+    memory = Memory(files)
+    model = ConceptModel(refuse=lambda texts: any("physician" in text for text in texts), batch_size=8)
     selector = HybridSelector(model, folder=tmp_path)
     with pytest.raises(EmbeddingFailed, match="down"):
         await selector.embed(memory.ask(""))
-    chosen = await ask(HybridSelector(ConceptModel(), folder=tmp_path), Memory(FILES), "Where is my car?")
-    assert chosen.filenames == ("garage.md",)
-    assert not any("physician" in text for text in model.asked)
+    assert set(model.asked) >= set(files.values()) - {FILES["health.md"]}
+    calls = model.calls
+    chosen = await ask(selector, memory, "Where is my car?")
+    assert (chosen.filenames, chosen.by, chosen.waiting) == (("garage.md",), "hybrid", 1)
+    assert model.calls <= calls + 3, "the scale and the question; the text is left alone for a while"
 
 
 async def test_a_reply_does_not_wait_for_a_backlog_and_says_how_much_is_missing(
