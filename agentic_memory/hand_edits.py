@@ -5,10 +5,11 @@ package wrote for it, is no news. Costs no backend call: the look that every rep
 is gone is told of when a second look misses it too: many editors save by taking the file away for a moment.
 """
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from weakref import WeakKeyDictionary
+from zlib import crc32
 
 from agentic_memory.backends import ABSENT, FileRecord
 from agentic_memory.check import is_memory_path
@@ -55,13 +56,13 @@ class Sighting:
     """
 
     files: Mapping[str, str] | None
-    digest: str
+    digest: int
     missed: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         if self.files is None:
-            return {"digest": self.digest}
+            return {"digest": f"{self.digest:016x}"}
         return {"files": dict(self.files), "missed": list(self.missed)}
 
 
@@ -70,20 +71,33 @@ def parse_sighting(data: Any) -> Sighting | None:
     if not isinstance(data, dict):
         return None
     files, missed = data.get("files"), data.get("missed", [])
-    if isinstance(files, dict) and all(isinstance(one, str) for one in (*files, *files.values())):
+    try:
+        if not isinstance(files, dict):
+            return Sighting(None, int(data["digest"], 16))
         gone = tuple(name for name in missed if name in files) if isinstance(missed, list) else ()
         return Sighting(files, _digest(files), gone)
-    digest = data.get("digest")
-    return Sighting(None, digest) if isinstance(digest, str) else None
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
-def versions_in(snapshot: Snapshot) -> dict[str, str]:
-    """Return the first digits of the version of every file of the memory itself; other layers are left out."""
-    own = own_part(snapshot)
-    versions = {name: record.version[:_DIGITS] for name, (record, _) in own.documents.items()}
-    if isinstance(own.index_record, FileRecord):
-        versions[INDEX_FILENAME] = own.index_record.version[:_DIGITS]
-    return versions
+_sightings: "WeakKeyDictionary[Snapshot, Sighting]" = WeakKeyDictionary()
+
+
+def look_at(snapshot: Snapshot) -> Sighting:
+    """Return what a snapshot shows of the memory itself, without the layers beside it.
+
+    Made once of each snapshot, and an unchanged memory is the same one. CPU-bound, 0.1 s for 100,000 files; safe in any
+    thread.
+    """
+    sighting = _sightings.get(snapshot)
+    if sighting is None:
+        own = own_part(snapshot)
+        versions = {name: record.version[:_DIGITS] for name, (record, _) in own.documents.items()}
+        if isinstance(own.index_record, FileRecord):
+            versions[INDEX_FILENAME] = own.index_record.version[:_DIGITS]
+        sighting = Sighting(versions if len(versions) <= MAX_FILES else None, _digest(versions))
+        _sightings[snapshot] = sighting
+    return sighting
 
 
 def own_part(snapshot: Snapshot) -> Snapshot:
@@ -108,42 +122,53 @@ def compare(
         written: What stores of this process last made of files, by name; None: they took it away.
         knows: Tells of a file whether the agent was shown what it holds now.
     """
-    now, own = versions_in(snapshot), own_part(snapshot)
-    if last.files is None:
-        return HandEdits(unnamed=last.digest != _digest(now)), ()
-    theirs = {name for name, version in now.items() if (written.get(name) or "")[:_DIGITS] != version}
-    added = [name for name in now if name not in last.files and name in theirs and not knows(name)]
-    changed = [
+    looked, tree = look_at(snapshot), own_part(snapshot).tree
+    if last.files is None or looked.files is None:
+        return HandEdits(unnamed=last.digest != looked.digest), ()
+    was, now = last.files, looked.files
+    theirs = [
         name
         for name, version in now.items()
-        if last.files.get(name, version) != version and name in theirs and not knows(name)
+        if was.get(name) != version and (written.get(name) or "")[:_DIGITS] != version and not knows(name)
     ]
+    added = tuple(name for name in theirs if name not in was)
+    changed = tuple(name for name in theirs if name in was)
     gone = [
         name
-        for name in last.files
-        if name not in now and own.tree.find(name) is ABSENT and not (name in written and written[name] is None)
+        for name in was
+        if name not in now and tree.find(name) is ABSENT and not (name in written and written[name] is None)
     ]
-    removed = [name for name in gone if name in last.missed]
+    removed = tuple(name for name in gone if name in last.missed)
     missed = tuple(name for name in gone if name not in last.missed)
-    return HandEdits(tuple(added), tuple(changed), tuple(removed)), missed
+    return HandEdits(added, changed, removed), missed
 
 
 def sight(
     snapshot: Snapshot, *, written: Mapping[str, str | None], last: Sighting | None, missed: Sequence[str]
 ) -> Sighting:
     """Return what the agent has seen after a reply: the memory at its beginning, and what was written in it since."""
-    versions = versions_in(snapshot)
+    looked, own = look_at(snapshot), own_part(snapshot)
+    written = {name: version for name, version in written.items() if name == INDEX_FILENAME or is_memory_path(name)}
+    if looked.files is None:
+        digest = looked.digest
+        for name, version in written.items():
+            before = own.index_record if name == INDEX_FILENAME else own.documents.get(name, (None,))[0]
+            if isinstance(before, FileRecord):
+                digest ^= _mix(name, before.version)
+            if version is not None:
+                digest ^= _mix(name, version)
+        return Sighting(None, digest)
+    versions = dict(looked.files)
     for name, version in written.items():
         if version is None:
             versions.pop(name, None)
-        elif name == INDEX_FILENAME or is_memory_path(name):
+        else:
             versions[name] = version[:_DIGITS]
     if last is not None and last.files is not None:
         versions.update({name: last.files[name] for name in missed if name not in versions})
-    digest = _digest(versions)
     if len(versions) > MAX_FILES:
-        return Sighting(None, digest)
-    return Sighting(versions, digest, tuple(missed))
+        return Sighting(None, _digest(versions))
+    return Sighting(versions, 0, tuple(missed))
 
 
 def render_edits(edits: HandEdits, *, language: str) -> str:
@@ -161,6 +186,14 @@ def _names(names: Sequence[str]) -> str:
     return (f"{shown}, +{rest}" if rest > 0 else shown) or "-"
 
 
-def _digest(versions: Mapping[str, str]) -> str:
-    lines = "\n".join(f"{version} {name}" for name, version in sorted(versions.items()))
-    return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+def _digest(versions: Mapping[str, str]) -> int:
+    """Return one number for all versions, of which one file can be taken out and put in."""
+    digest = 0
+    for name, version in versions.items():
+        digest ^= _mix(name, version)
+    return digest
+
+
+def _mix(name: str, version: str) -> int:
+    # Nobody has to be kept from making two memories look alike: then the agent is not told, and reads the file anyway.
+    return int(version[:_DIGITS], 16) * (2 * crc32(name.encode("utf-8", "surrogatepass")) + 1) & 0xFFFFFFFFFFFFFFFF

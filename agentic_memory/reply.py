@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import anyio.to_thread
 from agentscope.agent import Agent
 from agentscope.event import HintBlockEvent, ModelCallEndEvent, ModelCallStartEvent
 from agentscope.message import HintBlock, ToolCallBlock
@@ -16,9 +17,9 @@ from agentic_memory.backends import ABSENT
 from agentic_memory.bases import remember_base
 from agentic_memory.document import Document
 from agentic_memory.errors import AgenticMemoryError, BackendUnavailable
-from agentic_memory.hand_edits import compare, own_part, parse_sighting, render_edits, sight
+from agentic_memory.hand_edits import compare, look_at, own_part, parse_sighting, render_edits, sight
 from agentic_memory.hints import HintLedger, ShownFile, render_hint, show_file
-from agentic_memory.history.entries import Author
+from agentic_memory.history.entries import Author, is_version
 from agentic_memory.layers import LayeredSnapshot
 from agentic_memory.parameters import MemoryParameters
 from agentic_memory.recall import Recall
@@ -32,7 +33,7 @@ from agentic_memory.tokens import estimate_tokens
 from agentic_memory.tools.edit import Edit
 from agentic_memory.tools.guarding import note_policy
 from agentic_memory.tools.memory_tool import MemoryTool
-from agentic_memory.tools.reads import keep_reads, note_read
+from agentic_memory.tools.reads import keep_reads, known_versions, note_read
 from agentic_memory.tools.seen import Seen, how_seen
 from agentic_memory.tools.write import Write
 from agentic_memory.usage import instructions_for
@@ -40,6 +41,8 @@ from agentic_memory.writeback.report import LearnReport
 
 logger = logging.getLogger("agentic_memory")
 
+LOOK_IN_THREAD_FROM: Final = 1_000
+"""Files from which taking stock of them leaves the event loop."""
 MIN_SHOWN_TOKENS: Final = 100
 """Room below which no further file is begun: a few lines of it would only tell that it exists."""
 MAX_NAMED_ENTRIES: Final = 500
@@ -82,6 +85,7 @@ class ReplyMemory:
         self._looked_last: Snapshot | None = None
         self._missed: tuple[str, ...] = ()
         self._writes_before = 0
+        self._known_before: dict[str, str] = {}
         self._recording: asyncio.Task[None] | None = None
         self.causes: list[Exception] = []
         self.receipt = Receipt(session_id=agent.state.session_id, query=query.text)
@@ -108,6 +112,7 @@ class ReplyMemory:
             if self._resumed:
                 self._take_up()
             self._writes_before = await self._store.writes()
+            self._known_before = known_versions(self._agent.state)
             snapshot = await self._load_in_time()
         except Exception as error:  # noqa: BLE001 - whatever the backend raises, memory must not end the reply
             self._fail("load", error)
@@ -210,6 +215,7 @@ class ReplyMemory:
         first, self._stepped = not self._stepped, True
         snapshot = await asyncio.shield(self._loading) if first else None
         if snapshot is not None:
+            await _prepare_sighting(snapshot)
             self._tell_edits(snapshot)
         if not self._parameters.recalls:
             return self._shown_blocks[shown_before:]
@@ -387,7 +393,7 @@ class ReplyMemory:
             self._put(render_edits(edits, language=self._parameters.language))
             self.receipt = replace(self.receipt, edited=(*self.receipt.edited, *edits.filenames))
 
-    def _note_sighting(self) -> None:
+    async def _note_sighting(self) -> None:
         """Keep what the agent has seen for its next reply; one that never came to a step has seen nothing."""
         looked = self._loading.done() and not self._loading.cancelled()
         snapshot = self._loading.result() if looked else None
@@ -396,8 +402,15 @@ class ReplyMemory:
         # What a shell changed is only known from a look at the end, and then all that changed till there is its own.
         if self._looked_last is not None and self._acted_elsewhere:
             snapshot = self._looked_last
+        await _prepare_sighting(snapshot)
         last = parse_sighting(self._ledger.peek("seen"))
-        written = self._store.written_since(self._writes_before)
+        prefix = f"{own_part(snapshot).root.rstrip('/')}/"
+        read = {
+            path.removeprefix(prefix): version
+            for path, version in known_versions(self._agent.state).items()
+            if path.startswith(prefix) and version != self._known_before.get(path) and is_version(version)
+        }
+        written = {**self._store.written_since(self._writes_before), **read}
         self._ledger.data["seen"] = sight(snapshot, written=written, last=last, missed=self._missed).as_dict()
 
     # ------------------------------------------------------------------ history
@@ -491,7 +504,7 @@ class ReplyMemory:
             backend_calls=self._parked_calls + self._store.round_trips - self._calls_before,
         )
         data["receipt"] = self.receipt.as_dict()
-        self._note_sighting()
+        await self._note_sighting()
         if state.has_awaiting_tool_calls(self._agent.name):
             data["parked"] = {"reply_id": state.reply_id, "section": self._frozen, "picked": self._picked}
         else:
@@ -528,6 +541,12 @@ class ReplyMemory:
 
 def _said(error: Exception) -> str:
     return str(error) if isinstance(error, AgenticMemoryError) else f"{type(error).__name__}: {error}"
+
+
+async def _prepare_sighting(snapshot: Snapshot) -> None:
+    """Take stock of a large memory off the event loop; of a small one it takes less than a millisecond."""
+    if len(snapshot.documents) > LOOK_IN_THREAD_FROM:
+        await anyio.to_thread.run_sync(look_at, snapshot)
 
 
 def _since(began: float) -> float:

@@ -34,6 +34,11 @@ def known_version(state: AgentState, path: str) -> str | None:
     return _reads(state).get(normalise_path(path))
 
 
+def known_versions(state: AgentState) -> dict[str, str]:
+    """Return the version of every file the agent was shown and still may build on, by absolute path."""
+    return dict(_reads(state))
+
+
 def forget_read(state: AgentState, path: str) -> None:
     """Make the agent read ``path`` (absolute) again before it may write there."""
     _reads(state).pop(normalise_path(path), None)

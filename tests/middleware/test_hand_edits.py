@@ -190,3 +190,20 @@ async def test_it_is_told_where_nothing_is_recalled(folder, make_memory, make_ag
     (folder / "deploy.md").write_text("by hand\n")
     await agent.reply(HELLO)
     assert ["Changed: deploy.md." in line for line in lines(agent)] == [True]
+
+
+async def test_in_a_large_memory_too_what_the_agent_wrote_itself_is_no_news(folder, make_memory, make_agent):
+    for number in range(MAX_FILES):
+        (folder / f"n{number:03}.md").write_text("---\nname: x\n---\n\nx\n")
+    path = str(folder / "deploy.md")
+    model = scripted(
+        call_tool("Read", file_path=path),
+        call_tool("Edit", file_path=path, old_string="a Friday", new_string="a Monday"),
+        call_tool("Write", file_path=str(folder / "mine.md"), content="---\nname: m\n---\n\nx\n"),
+    )
+    memory = make_memory()
+    agent = make_agent(model, memory)
+    await agent.reply(HELLO)
+    assert "Monday" in (folder / "deploy.md").read_text()
+    await agent.reply(HELLO)
+    assert lines(agent) == []
