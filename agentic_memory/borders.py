@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from agentic_memory.errors import BackendUnavailable
+from agentic_memory.errors import BackendUnavailable, UnsafePath
 from agentic_memory.layers import LayeredStore
 from agentic_memory.prompts import load_prompt
 from agentic_memory.scopes import PathTemplate
@@ -24,7 +24,7 @@ async def find_border(
 ) -> str | None:
     """Return why a tool call may not be made, in words for the model; None when nothing stands in its way.
 
-    A path counts as its text does, with ``..`` resolved and case and Unicode forms ignored as some disks do. What a
+    A path counts as its text does, with ``~``, ``..`` and the working directory resolved and case and Unicode forms ignored as some disks do. What a
     shell command touches cannot be told from its text, and is not looked at.
 
     Args:
@@ -41,9 +41,12 @@ async def find_border(
     try:
         own = await store.root()
         layers = {name: _folded(await other.root()) for name, other in beside.items()}
-    except BackendUnavailable as error:
+        whole = {
+            name: path if path.startswith("/") else await store.backend.resolve(path) for name, path in paths.items()
+        }
+    except (BackendUnavailable, UnsafePath) as error:
         return str(error)  # where the borders are cannot be told now, and the file cannot be reached either
-    for argument, path in paths.items():
+    for argument, path in whole.items():
         folded = _folded(path)
         if _is_in(folded, _folded(own)):
             continue

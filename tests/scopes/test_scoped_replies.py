@@ -408,6 +408,15 @@ async def test_where_the_borders_cannot_be_told_no_file_is_touched(make_agent) -
     assert "the sandbox is gone" in result
 
 
+async def test_a_path_that_is_none_is_refused_and_ends_no_reply(tmp_path, make_agent) -> None:
+    memory = AgenticMemoryMiddleware(workdir=str(tmp_path), scope="user", identity=Identity(user_id="ann"))
+    model = ScriptedModel([[call_tool("Grep", path="users/\0bob", pattern="word")], "Ok."])
+    agent = make_agent(model, memory)
+    answer = await agent.reply(UserMsg("user", "Look for that, please."))
+    assert answer.get_text_content() == "Ok."
+    assert "NUL" in results_of(agent)[0]
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "allowed"),
     [
@@ -419,6 +428,9 @@ async def test_where_the_borders_cannot_be_told_no_file_is_touched(make_agent) -
         ("Grep", {"path": "{w}/users", "pattern": "word"}, False),
         ("Grep", {"path": "{w}/users/bob", "pattern": "word"}, False),
         ("Glob", {"path": "{w}/users/bob/Memory", "pattern": "*"}, False),
+        ("Grep", {"path": "users/bob", "pattern": "word"}, False),
+        ("Glob", {"path": "./users", "pattern": "**/*"}, False),
+        ("Grep", {"path": "users/ann/Memory", "pattern": "word"}, True),
         ("Read", {"file_path": "{w}/users/ann/Memory/word.md"}, True),
         ("Grep", {"path": "{w}/users/ann/Memory", "pattern": "word"}, True),
         ("Grep", {"path": "{w}/users/ann", "pattern": "word"}, True),
@@ -426,7 +438,10 @@ async def test_where_the_borders_cannot_be_told_no_file_is_touched(make_agent) -
         ("Read", {"file_path": "{w}/notes.md"}, True),
     ],
 )
-async def test_file_tools_stay_out_of_the_memories_of_others(tmp_path, make_agent, tool, arguments, allowed) -> None:
+async def test_file_tools_stay_out_of_the_memories_of_others(
+    tmp_path, make_agent, monkeypatch, tool, arguments, allowed
+) -> None:
+    monkeypatch.chdir(tmp_path)
     for name in ("ann", "bob"):
         remember(tmp_path / f"users/{name}/Memory", name)
     for name in ("users/models.md", "notes.md"):
