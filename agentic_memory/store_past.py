@@ -39,6 +39,17 @@ class StorePast(StoreReading):
             raise not_found(filename)
         return versions
 
+    async def histories(self) -> dict[str, list[Version]]:
+        """List what every memory was that there is now, as ``history`` does; two round trips for all."""
+        snapshot, entries = await self._look_back()
+        told: dict[str, list[Entry]] = {}
+        for entry in entries:
+            told.setdefault(entry.version.filename, []).append(entry)
+        return {
+            name: with_present(versions_of(name, told.get(name, ())), name, state_of(snapshot, name))
+            for name in snapshot.documents
+        }
+
     async def changes(self) -> list[Version]:
         """List what happened to all files, newest first. What has one ``transaction`` was done, or noticed, together."""
         _, entries = await self._look_back()

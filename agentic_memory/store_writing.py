@@ -70,7 +70,7 @@ class StoreWriting(StorePast):
         """
         return await self._apply(operations, why=why, check=check, policy=self._policy, also=also)
 
-    async def apply_planned(self, plan: Planner, *, why: str = "") -> Transaction:
+    async def apply_planned(self, plan: Planner, *, why: str = "", allow_loss: bool = False) -> Transaction:
         """Carry out what ``plan`` makes of the memory as it is, in one transaction; ask it anew while others are faster.
 
         For a change that must be thought out again on a newer memory, where merging would not do.
@@ -79,6 +79,7 @@ class StoreWriting(StorePast):
             plan: Shown the memory; returns the operations, and changes of the backend that belong to the same
                 transaction: of files below a dot folder of the memory directory, which are no memories.
             why: The reason the history shows; by default what is done.
+            allow_loss: Whether a file may lose much of its text: to others of the same transaction, say.
 
         Raises:
             Conflict: a precondition of those changes does not hold.
@@ -86,6 +87,7 @@ class StoreWriting(StorePast):
         """
         stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
         operations: Sequence[Operation] = ()
+        policy = None if self._policy is None else self._policy.with_loss(allowed=allow_loss)
 
         def carry_out_plan(draft: Draft) -> tuple[list[str], Sequence[Change]]:
             nonlocal operations
@@ -93,7 +95,7 @@ class StoreWriting(StorePast):
             for operation in operations:
                 for name in named_by(operation):
                     self._writable(name, index=isinstance(operation, Rewrite))
-            names = [carry_out(one, draft, bases={}, stamp=stamp, policy=self._policy) for one in operations]
+            names = [carry_out(one, draft, bases={}, stamp=stamp, policy=policy) for one in operations]
             return names, also
 
         (filenames, _), draft, transaction = await self._change(

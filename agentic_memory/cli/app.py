@@ -13,6 +13,7 @@ import typer
 
 from agentic_memory.cli.chat import chat
 from agentic_memory.cli.checking import check_memory, repair_memory
+from agentic_memory.cli.dreaming import dream_memory
 from agentic_memory.cli.output import print_note
 from agentic_memory.cli.past import purge_memory, restore_memory, show_diff, show_history, tidy_history, undo_changes
 from agentic_memory.cli.proposals import accept_proposals, list_waiting, reject_proposals
@@ -51,6 +52,7 @@ for name, command in (
     ("proposals", list_waiting),
     ("accept", accept_proposals),
     ("reject", reject_proposals),
+    ("dream", dream_memory),
     ("check", check_memory),
     ("repair", repair_memory),
     ("watch", watch_memory),

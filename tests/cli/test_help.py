@@ -25,6 +25,7 @@ COMMANDS = (
     "proposals",
     "accept",
     "reject",
+    "dream",
     "check",
     "repair",
     "watch",

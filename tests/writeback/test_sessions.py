@@ -103,7 +103,7 @@ class World:
         self.start()
 
 
-@pytest.mark.parametrize("turns_in_all", [200, pytest.param(1_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("turns_in_all", [200, pytest.param(1_000, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
 async def test_each_turn_is_learnt_once_and_none_is_lost_whatever_dies(turns_in_all) -> None:
     chance = random.Random(20_261_130)
     world = World(chance)
