@@ -79,6 +79,8 @@ class HybridSelector:
         except EmbeddingFailed as error:
             failed.append(("embed", error))
         except TimeoutError:
+            if missing:  # a process that lives for one question only would never get to it
+                self._begin(kept, missing)
             failed.append(("embed", TimeoutError(f"no vector of the question within {request.patience:g} s")))
         answer = relevant_words(words, request.limit)
         if question is None or not kept.index:
@@ -142,15 +144,19 @@ class HybridSelector:
 
     async def _wait_for(self, kept: _Kept, missing: list[str], request: Request, deadline: float) -> list[str]:
         """See that the missing vectors are being made; wait for a few, and return the texts still without one."""
-        backlog = kept.backlog
-        if backlog is None or backlog.done() or backlog.get_loop() is not asyncio.get_running_loop():
-            backlog = kept.backlog = self._start(self._embedder.embed_all(missing, kept.index.put))
+        backlog = self._begin(kept, missing)
         if len(missing) <= SMALL_BACKLOG:
             await asyncio.wait({backlog}, timeout=max(0.0, deadline - time.monotonic()))
             missing = await anyio.to_thread.run_sync(kept.index.update, request.documents)
             if backlog.done() and not backlog.cancelled() and (error := backlog.exception()) is not None:
                 raise error
         return missing
+
+    def _begin(self, kept: _Kept, missing: list[str]) -> "asyncio.Task[None]":
+        """Return the work on the backlog that is under way in this event loop, begun now if it was not."""
+        if kept.backlog is None or kept.backlog.done() or kept.backlog.get_loop() is not asyncio.get_running_loop():
+            kept.backlog = self._start(self._embedder.embed_all(missing, kept.index.put))
+        return kept.backlog
 
     async def _in_time(self, work: Coroutine[Any, Any, T], deadline: float) -> T:
         """Wait for ``work`` until the deadline; it goes on afterwards, so that the next question finds it done."""
