@@ -302,7 +302,8 @@ class Shelf:
         return self.lexical
 
 
-_shelves: OrderedDict[tuple[Hashable, str], Shelf] = OrderedDict()
+shelves: OrderedDict[tuple[Hashable, str], Shelf] = OrderedDict()
+"""Those of this process, by place and root, the one used longest ago first. Disposable: what is dropped is read again."""
 _shelves_lock = Lock()
 
 
@@ -314,18 +315,18 @@ def shelf_for(place: Hashable, root: str) -> Shelf:
     """
     key = (place, root)
     with _shelves_lock:
-        shelf = _shelves.get(key)
+        shelf = shelves.get(key)
         if shelf is None:
-            shelf = _shelves[key] = Shelf(root)
-            while len(_shelves) > MAX_SHELVES:
-                _shelves.popitem(last=False)
+            shelf = shelves[key] = Shelf(root)
+            while len(shelves) > MAX_SHELVES:
+                shelves.popitem(last=False)
         else:
-            _shelves.move_to_end(key)
+            shelves.move_to_end(key)
         return shelf
 
 
 def find_shelf(place: Hashable, path: str) -> Shelf | None:
     """Return the shelf of the memory directory that ``path`` (absolute) is in; None when no store here knows one."""
     with _shelves_lock:
-        roots = [root for known, root in _shelves if known == place and path.startswith(f"{root.rstrip('/')}/")]
-        return _shelves[place, max(roots, key=len)] if roots else None
+        roots = [root for known, root in shelves if known == place and path.startswith(f"{root.rstrip('/')}/")]
+        return shelves[place, max(roots, key=len)] if roots else None

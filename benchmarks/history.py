@@ -82,7 +82,7 @@ async def measure_log(workdir: Path) -> list[Row]:
     loose = await timed_async(lambda: store.history("log.md"))
     anew = []
     for _ in range(3):
-        shelf._shelves.clear()
+        shelf.shelves.clear()
         again = MemoryStore(workdir=str(workdir), backend=LocalBackend())
         anew.append(await timed_async(partial(again.history, "log.md")))
     return [

@@ -58,7 +58,7 @@ def fuse(
     best = max(scores, key=lambda name: scores[name])
     if (vector := _vector_of(documents, best, nearness)) is not None:
         moved = question + FEEDBACK * vector
-        again = index.search(moved / np.linalg.norm(moved))
+        again = index.search((moved / np.linalg.norm(moved)).astype(np.float32))
         scores = _add(by_name, _measure(documents, words, again, scale))
     floor = MIN_RELATIVE_COVERAGE * max(hit.coverage for hit in answer)
     return [

@@ -76,7 +76,7 @@ class Learner:
         self._store = store
         self._model = model
         self._language: Language = language
-        self._review = review
+        self._review: Review = review
         self._rewrite_people = rewrite_people
 
     async def learn(

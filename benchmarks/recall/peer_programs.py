@@ -10,6 +10,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable
+from typing import Any
 
 LIMIT = 5
 POOL = 100
@@ -17,7 +18,7 @@ POOL = 100
 Select = Callable[[str], list[str]]
 
 
-def stemmed(texts: list[str]) -> list[list[str]]:
+def stemmed(texts: list[str]) -> Any:
     """Return the words of texts, stop words dropped and stemmed, as the BM25 packages suggest it."""
     import bm25s
     from Stemmer import Stemmer
@@ -110,7 +111,7 @@ def make_mem0(files: dict[str, str]) -> Select:
     return select
 
 
-def search(memory: object, question: str) -> list[dict[str, dict[str, str]]]:
+def search(memory: Any, question: str) -> Any:
     """Ask Mem0, whose argument names changed between versions."""
     try:
         return memory.search(question, filters={"user_id": "bench"}, top_k=POOL)["results"]
