@@ -32,6 +32,7 @@ same-text                 info      nearly the same text as another memory      
 conflict-markers          error     an unresolved merge                                   keep one side
 invisible-characters      warning   characters that show nothing, but tell a model something  remove them
 secret                    warning   a key, token or password                              keep it elsewhere, change it
+instruction-like          warning   text that gives a model orders                        reword or remove it
 dangling-wikilink         info      a wiki link that names no memory                      correct it
 index-missing             warning   memories, but no MEMORY.md                            list them in one
 entry-without-file        warning   the index names a file that is not there              correct or remove the line
@@ -62,6 +63,7 @@ from agentic_memory.document import Document
 from agentic_memory.duplicates import find_duplicates
 from agentic_memory.index import INDEX_FILENAME, MAX_LINE_CHARS, Index, IndexEntry, fit_index
 from agentic_memory.lines import count_breaks, split_lines, strip_ending
+from agentic_memory.orders import find_orders
 from agentic_memory.problems import make_problem
 from agentic_memory.prose import blank_code
 from agentic_memory.shown import reveal
@@ -171,6 +173,7 @@ def _check_document(path: str, document: Document, targets: Collection[str]) -> 
     yield from _check_conflict(path, document.text)
     yield from _check_secrets(path, document.text)
     yield from _check_invisible(path, document.text)
+    yield from _check_orders(path, document.text)
     if "[[" in document.body:
         yield from _check_wikilinks(path, document, targets)
 
@@ -231,6 +234,11 @@ def _check_invisible(path: str, text: str) -> Iterator[Problem]:
     lines = [number for number, line in enumerate(split_lines(text), 1) if reveal(line) != line]
     if lines:
         yield make_problem("invisible-characters", path, lines[0], count=len(lines))
+
+
+def _check_orders(path: str, text: str) -> Iterator[Problem]:
+    for order in find_orders(text):
+        yield make_problem("instruction-like", path, order.line, kind=order.kind)
 
 
 def _number(matches: Iterable[re.Match[str]], text: str, first_line: int) -> Iterator[tuple[re.Match[str], int]]:
@@ -299,6 +307,7 @@ def check_index(
     yield from _check_conflict(INDEX_FILENAME, index.text)
     yield from _check_secrets(INDEX_FILENAME, index.text)
     yield from _check_invisible(INDEX_FILENAME, index.text)
+    yield from _check_orders(INDEX_FILENAME, index.text)
     near = NearNames(documents)
     lines = split_lines(index.text)
     absent = entries_without_file(index, documents, other_paths)

@@ -1,8 +1,9 @@
 """Memory files as a ``HintBlock``, and the ledger of those that stand in an agent's context."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from agentscope.message import HintBlock
@@ -11,6 +12,8 @@ from agentscope.state import AgentState
 from agentic_memory.document import Document
 from agentic_memory.excerpt import cut_around
 from agentic_memory.fence import as_attribute, fence_id, printable
+from agentic_memory.history.entries import Version, Who
+from agentic_memory.orders import find_orders
 from agentic_memory.prompts import load_prompt
 from agentic_memory.shown import as_shown, without_secrets
 from agentic_memory.tokens import estimate_tokens
@@ -50,6 +53,7 @@ def show_file(
     place: str = "",
     scope: str = "",
     hide_secrets: bool = True,
+    author: str = "",
 ) -> ShownFile:
     """Render one file in its fence; of one longer than ``max_tokens`` the part around line ``focus``.
 
@@ -61,6 +65,7 @@ def show_file(
         place: Its place in the hint, ``1/3``.
         scope: The layer it belongs to, where there are several.
         hide_secrets: Whether keys and passwords in it stay out of the hint.
+        author: Who wrote it last and when, as far as the history knows; else its age on the disk is told.
     """
     whole = as_shown(document.text).rstrip("\n")
     shown: str = whole
@@ -72,7 +77,10 @@ def show_file(
     attributes = f' n="{place}"' if place else ""
     attributes += f' scope="{as_attribute(scope)}"' if scope else ""
     attributes += f' type="{as_attribute(file.type)}"' if file.type else ""
-    attributes += f' written="{age}"' if (age := _age(file.mtime_ns)) else ""
+    written = author or _age(file.mtime_ns)
+    attributes += f' written="{as_attribute(written)}"' if written else ""
+    if find_orders(shown):
+        attributes += f' caution="{as_attribute(load_prompt("hint_caution"))}"'
     text = load_prompt("hint_file").format(
         id=fence_id(shown), file=as_attribute(path), attributes=attributes, text=shown
     )
@@ -98,6 +106,23 @@ def _join(pieces: Sequence[tuple[int, str]], path: str, *, last_line: int) -> tu
 def render_hint(files: Sequence[ShownFile]) -> str:
     """Render the text of one hint."""
     return "\n\n".join([load_prompt("hint"), *(file.text for file in files)])
+
+
+_WHO: Final[Mapping[Who, str]] = MappingProxyType(
+    {
+        "agent": "by an agent",
+        "tool": "by an agent, out of what a tool had answered",
+        "person": "by a person",
+        "store": "by a program",
+        "consolidation": "by an agent that sorts memory",
+        "unknown": "",
+    }
+)
+
+
+def say_author(version: Version) -> str:
+    """Say when a version came to be, and who made it if that is known."""
+    return f"{version.when:%Y-%m-%d} {_WHO[version.who]}".strip()
 
 
 def _age(mtime_ns: int) -> str:

@@ -80,6 +80,11 @@ KINDS: Final = MappingProxyType(
             "holds what looks like a {kind}",
             "move it to a password store, name its place here, and change it at its source",
         ),
+        "instruction-like": Kind(
+            "warning",
+            "reads like an order to a model ({kind})",
+            "reword it as a fact, or remove it if you do not know who wrote it",
+        ),
         "dangling-wikilink": Kind("info", "[[{target}]] names no memory", "correct the link, or write that memory"),
         # the index
         "index-missing": Kind("warning", "there is no index", "add one line per memory: `- [Title](file.md) — hook`"),

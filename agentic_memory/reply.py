@@ -18,7 +18,7 @@ from agentic_memory.bases import remember_base
 from agentic_memory.document import Document
 from agentic_memory.errors import AgenticMemoryError, BackendUnavailable
 from agentic_memory.hand_edits import compare, look_at, own_part, parse_sighting, render_edits, sight
-from agentic_memory.hints import HintLedger, ShownFile, render_hint, show_file
+from agentic_memory.hints import HintLedger, ShownFile, render_hint, say_author, show_file
 from agentic_memory.history.entries import Author, is_version
 from agentic_memory.layers import LayeredSnapshot
 from agentic_memory.parameters import MemoryParameters
@@ -35,6 +35,7 @@ from agentic_memory.tools.guarding import note_policy
 from agentic_memory.tools.memory_tool import MemoryTool
 from agentic_memory.tools.reads import keep_reads, known_versions, note_read
 from agentic_memory.tools.seen import Seen, how_seen
+from agentic_memory.tools.sources import tool_results
 from agentic_memory.tools.write import Write
 from agentic_memory.usage import instructions_for
 from agentic_memory.writeback.report import LearnReport
@@ -43,6 +44,8 @@ logger = logging.getLogger("agentic_memory")
 
 LOOK_IN_THREAD_FROM: Final = 1_000
 """Files from which taking stock of them leaves the event loop."""
+AUTHORS_WAIT_SECONDS: Final = 1.0
+"""How long a hint is held back for who wrote its files."""
 MIN_SHOWN_TOKENS: Final = 100
 """Room below which no further file is begun: a few lines of it would only tell that it exists."""
 MAX_NAMED_ENTRIES: Final = 500
@@ -239,7 +242,7 @@ class ReplyMemory:
         if self._recall.decided:
             await self._show_pick()
         else:
-            self._show(snapshot, self._recall.stand_in())
+            await self._show(snapshot, self._recall.stand_in())
 
     async def _show_pick(self) -> None:
         if self._picked or not self._recall.decided:
@@ -252,14 +255,15 @@ class ReplyMemory:
         if pick is not None:
             for name in pick.unknown:
                 self._leave_out(name, "picked by the model, but there is no such file")
-            self._show(snapshot, pick)
+            await self._show(snapshot, pick)
         elif not self._shown_tokens:
-            self._show(snapshot, await self._recall.instead())
+            await self._show(snapshot, await self._recall.instead())
 
-    def _show(self, snapshot: Snapshot, selection: Selection) -> None:
+    async def _show(self, snapshot: Snapshot, selection: Selection) -> None:
         known = (*(self._recall.ranked or Selection()).hits, *(hit for hit in selection.hits if hit.passage))
         focus = {hit.filename: hit.line for hit in known}
         chosen = self._fresh(snapshot, selection.filenames, focus)
+        authors = await self._authors_of(snapshot, chosen)
         shown: list[ShownFile] = []
         for number, filename in enumerate(chosen, 1):
             room = self._parameters.retrieval_max_tokens - self._shown_tokens
@@ -267,7 +271,14 @@ class ReplyMemory:
                 self._leave_out(filename, "over the budget of the reply, retrieval_max_tokens")
                 continue
             place = f"{number}/{len(chosen)}"
-            file = self._show_one(snapshot, filename, room=room, place=place, focus=focus.get(filename, 1))
+            file = self._show_one(
+                snapshot,
+                filename,
+                room=room,
+                place=place,
+                focus=focus.get(filename, 1),
+                author=authors.get(filename, ""),
+            )
             self._shown_tokens += file.tokens
             shown.append(file)
         if not shown:
@@ -308,7 +319,23 @@ class ReplyMemory:
                 chosen[filename] = None
         return list(chosen)
 
-    def _show_one(self, snapshot: Snapshot, filename: str, *, room: int, place: str, focus: int) -> ShownFile:
+    async def _authors_of(self, snapshot: Snapshot, filenames: Sequence[str]) -> dict[str, str]:
+        """Look up, in one round trip for all files of a hint, who wrote what they hold; nothing without a history."""
+        try:
+            async with asyncio.timeout(AUTHORS_WAIT_SECONDS):
+                wrote = await self._store.who_wrote(filenames)
+        except Exception as error:  # noqa: BLE001 - the hint is worth more than its date
+            self._fail_history(error)
+            return {}
+        return {
+            filename: say_author(version)
+            for filename, version in wrote.items()
+            if version.version == snapshot.documents[filename][0].version
+        }
+
+    def _show_one(
+        self, snapshot: Snapshot, filename: str, *, room: int, place: str, focus: int, author: str
+    ) -> ShownFile:
         record, document = snapshot.documents[filename]
         path = snapshot.path_of(filename)
         file = show_file(
@@ -320,6 +347,7 @@ class ReplyMemory:
             place=place,
             scope=snapshot.scope_of(filename),
             hide_secrets=self._parameters.hides_secrets,
+            author=author,
         )
         if file.left_out:
             self.receipt = replace(self.receipt, cut=(*self.receipt.cut, CutFile(filename, file.left_out)))
@@ -419,7 +447,12 @@ class ReplyMemory:
         """Write down, beside the reply, what others changed since the last look; what changes from here on is ours."""
         if self._parameters.history:
             state = self._agent.state
-            await self._store.begin_reply(self, lambda: Author("agent", state.session_id, state.reply_id))
+            root = await self._store.root()
+            await self._store.begin_reply(
+                self,
+                lambda: Author("agent", state.session_id, state.reply_id),
+                sources=lambda: tool_results(state, root=root),
+            )
             self._recording = asyncio.create_task(self._record())
 
     async def note_tool(self, call: ToolCallBlock) -> None:

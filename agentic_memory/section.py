@@ -12,6 +12,7 @@ from agentic_memory.backends.values import version_of
 from agentic_memory.fence import as_attribute, fence_id, printable
 from agentic_memory.index import IndexEntry, fit_index
 from agentic_memory.layers import SEPARATOR, LayeredSnapshot
+from agentic_memory.orders import find_orders
 from agentic_memory.prompts import load_prompt
 from agentic_memory.shelf import INDEX_FILENAME, Snapshot, obstacle_problem
 from agentic_memory.shown import as_shown, without_secrets
@@ -157,6 +158,8 @@ def _join(instructions: str, root: str, *texts: str) -> str:
 
 
 def _fenced(file: str, index: str, *, note: str = "", scope: str = "") -> str:
+    if find_orders(index):
+        note += f"\n{load_prompt('index_caution')}"
     return load_prompt("index_section").format(
         id=fence_id(f"{index}{note}"),
         file=as_attribute(file),

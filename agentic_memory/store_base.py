@@ -1,6 +1,6 @@
 """What every part of a store stands on: where the memory is, one look at it, and who is at work."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -165,9 +165,17 @@ class StoreBase:
         acting = _acting_on(self)
         return otherwise if acting is None or not acting.why else acting.why
 
-    async def begin_reply(self, token: object, author: Callable[[], Author]) -> None:
-        """Put what changes from now on down to a reply of an agent, until ``end_reply``."""
-        (await self._shelf_here()).past.begin_reply(token, author)
+    async def begin_reply(
+        self, token: object, author: Callable[[], Author], *, sources: Callable[[], Sequence[str]] | None = None
+    ) -> None:
+        """Put what changes from now on down to a reply of an agent, until ``end_reply``.
+
+        Args:
+            token: What ``end_reply`` takes.
+            author: Who it is.
+            sources: What its tools have answered so far, for telling what it copied from what it wrote.
+        """
+        (await self._shelf_here()).past.begin_reply(token, author, sources=sources)
 
     def end_reply(self, token: object) -> None:
         """End what ``begin_reply`` began; nothing happens when it did not."""

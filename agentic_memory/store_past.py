@@ -1,6 +1,7 @@
 """The part of a store that tells what the memory was."""
 
 import logging
+from collections.abc import Collection
 
 import anyio.to_thread
 
@@ -56,6 +57,16 @@ class StorePast(StoreReading):
         by_file = entries_by_file(entries)
         found = [version for filename, own in by_file.items() for version in versions_of(filename, own)]
         return sorted(found, key=lambda version: version.when, reverse=True)
+
+    async def who_wrote(self, filenames: Collection[str]) -> dict[str, Version]:
+        """Return the newest version of each file that the history knows of. One round trip; none for no files."""
+        if not filenames or not self._keeps_history:
+            return {}
+        past = (await self._shelf_here()).past
+        log = await archive.read_log(await self._archive(), past=past)
+        entries = [*log.entries, *(change.entry() for change in past.pending())]
+        found = {filename: versions_of(filename, entries) for filename in filenames}
+        return {filename: versions[0] for filename, versions in found.items() if versions}
 
     async def read_version(self, version: str) -> bytes:
         """Return the bytes of a version that ``history`` names.

@@ -14,7 +14,7 @@ from agentic_memory.tools.answers import Refusal, answer, answers_errors
 from agentic_memory.tools.backend import choose_backend
 from agentic_memory.tools.cache import drop_cache, refresh_cache, show_text
 from agentic_memory.tools.diffs import unified_diff
-from agentic_memory.tools.guarding import SECRETS_LEFT_OUT, leave_out_secrets, refuse_harm
+from agentic_memory.tools.guarding import SECRETS_LEFT_OUT, leave_out_secrets, refuse_harm, remarks_of_tool
 from agentic_memory.tools.inputs import check_absolute, check_text
 from agentic_memory.tools.keeping import replace_file
 from agentic_memory.tools.merging import merge_newer
@@ -94,6 +94,7 @@ class Edit(agentscope.tool.Edit):
             # What is taken out in so many words was not cut off; of the rest the guards judge.
             kept = leave_out_secrets(_agent_state, file_path, current, data)
             note, data = SECRETS_LEFT_OUT if kept != data else "", kept
+            note += remarks_of_tool(_agent_state, file_path, current, data)
             call = {"file_path": file_path, "old_string": old_string, "new_string": new_string}
             refuse_harm(_agent_state, file_path, current, data, call=call, deletes=not new_string)
             try:

@@ -7,6 +7,7 @@ state, with which they travel to the next process; a person's confirmation of on
 import posixpath
 from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from agentscope.state import AgentState
 
 from agentic_memory.document import parse_document
 from agentic_memory.encodings import decode
-from agentic_memory.guards import AMOUNTS, WritePolicy, objections_to, without_new_secrets
+from agentic_memory.guards import AMOUNTS, WritePolicy, objections_to, remarks_on, without_new_secrets
 from agentic_memory.index import INDEX_FILENAME
 from agentic_memory.lines import normalise_newlines
 from agentic_memory.tools.answers import Refusal
@@ -114,6 +115,19 @@ def leave_out_secrets(state: AgentState | None, path: str, before: bytes, after:
     if policy is None or policy.secrets != "redact":
         return after
     return without_new_secrets(path, before, after)
+
+
+def remarks_of_tool(state: AgentState | None, path: str, before: bytes, after: bytes) -> str:
+    """Return what to tell an agent of a memory it has written: what had better be worded otherwise."""
+    if policy_for(state, path) is None and not _looks_like_memory(path, after):
+        return ""
+    return tell_remarks(before, after)
+
+
+def tell_remarks(before: bytes, after: bytes) -> str:
+    """Return in sentences what of ``after`` is new and had better be worded otherwise; empty when nothing is."""
+    today = datetime.now().astimezone().date()
+    return "".join(f" {remark}." for remark in remarks_on(before, after, today=today))
 
 
 def note_confirmed(state: AgentState, call: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ from agentic_memory.shelf import Snapshot
 from agentic_memory.store import MemoryStore
 from agentic_memory.titles import describe, title_of
 from agentic_memory.tools.answers import Refusal, answer, answers_errors
+from agentic_memory.tools.guarding import tell_remarks
 from agentic_memory.tools.inputs import check_text
 from agentic_memory.tools.memory_tool import MemoryTool
 from agentic_memory.tools.reads import note_read
@@ -99,6 +100,7 @@ class MemoryAdd(MemoryTool):
             told += f" {_tell(twins)}"
         elif related := await _related(store, snapshot, new[0]):
             told += f" {related} may be about the same subject: if so, use MemoryUpdate there and forget this one."
+        told += tell_remarks(b"", _list_of(new).encode())
         return answer(told, filename=file.filename, known=[*twins])
 
 

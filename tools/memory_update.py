@@ -10,6 +10,7 @@ from agentic_memory.shelf import Snapshot
 from agentic_memory.shown import without_secrets
 from agentic_memory.tools.answers import Refusal, answer, answers_errors
 from agentic_memory.tools.cache import drop_cache
+from agentic_memory.tools.guarding import tell_remarks
 from agentic_memory.tools.inputs import check_text
 from agentic_memory.tools.memory_tool import MemoryTool, find_filename
 from agentic_memory.tools.reads import known_version, note_read
@@ -88,6 +89,7 @@ class MemoryUpdate(MemoryTool):
                     note_read(_agent_state, path, file.version)  # it knows every line of what is there now
             changed = [*given, *(["content"] if content is not None else [])]
             note = "" if whole else " Others had changed it too, and both changes are kept: Read it before going on."
+            note += tell_remarks(document.encode(document.text), file.content.encode("utf-8", "surrogateescape"))
             return answer(f"Updated {found}: {', '.join(changed)}.{note}", filename=found)
         assert conflict is not None
         raise conflict

@@ -14,7 +14,13 @@ from agentic_memory.tools.answers import Refusal, answer, answers_errors
 from agentic_memory.tools.backend import choose_backend
 from agentic_memory.tools.cache import drop_cache, refresh_cache, show_text
 from agentic_memory.tools.diffs import unified_diff
-from agentic_memory.tools.guarding import SECRETS_LEFT_OUT, leave_out_secrets, objections_of_tool, refuse_harm
+from agentic_memory.tools.guarding import (
+    SECRETS_LEFT_OUT,
+    leave_out_secrets,
+    objections_of_tool,
+    refuse_harm,
+    remarks_of_tool,
+)
 from agentic_memory.tools.inputs import check_absolute, check_text
 from agentic_memory.tools.keeping import replace_file
 from agentic_memory.tools.merging import describe_merged, merge_newer
@@ -71,6 +77,7 @@ class Write(agentscope.tool.Write):
                 known = await self._known(file_path, current, _agent_state)
             sent = leave_out_secrets(_agent_state, file_path, known, data)
             note, data = SECRETS_LEFT_OUT if sent != data else "", sent
+            note += remarks_of_tool(_agent_state, file_path, known, data)
             refuse_harm(_agent_state, file_path, known, data, call={"file_path": file_path, "content": content})
             if current is not None and known != current:
                 data = await merge_newer(file_path, base=known, ours=sent, theirs=current)

@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, get_args
 from agentic_memory.backends.values import version_of
 
 Who = Literal["agent", "person", "tool", "store", "consolidation", "unknown"]
-"""``agent``: changed while a reply ran; ``person``: by the command line; ``tool``, ``store``: by a program through the
-store; ``consolidation``: by a model that sorts the memory; ``unknown``: by anything else, noticed afterwards: an editor, a sync program, another agent's shell."""
+"""``agent``: changed while a reply ran; ``tool``: the same, with text copied from what a tool had answered; ``person``: by
+the command line; ``store``: by a program through the store; ``consolidation``: by a model that sorts the memory; ``unknown``: by anything else, noticed afterwards: an editor, a sync program, another agent's shell."""
 
 _WHO: Final = frozenset(get_args(Who))
 

@@ -4,14 +4,16 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Protocol
 
 from agentic_memory.backends import ABSENT, FileRecord, Obstacle, Tree
 from agentic_memory.backends.values import Absent
+from agentic_memory.copied import is_copied
 from agentic_memory.document import Document
+from agentic_memory.encodings import decode
 from agentic_memory.history.entries import Author, Change, Entry, State, new_transaction_id
 
 if TYPE_CHECKING:
@@ -81,6 +83,7 @@ class Past:
         self._pending: deque[Change] = deque()
         self._pending_bytes = 0
         self._replies: dict[object, Callable[[], Author]] = {}
+        self._sources: dict[object, Callable[[], Sequence[str]]] = {}
 
     def moment(self) -> Moment:
         """Return the present moment, later than every one before."""
@@ -90,15 +93,36 @@ class Past:
 
     # ------------------------------------------------------------------ replies
 
-    def begin_reply(self, token: object, author: Callable[[], Author]) -> None:
-        """Put changes noticed from now on down to this reply; its id may not be known before its first step."""
+    def begin_reply(
+        self, token: object, author: Callable[[], Author], *, sources: Callable[[], Sequence[str]] | None = None
+    ) -> None:
+        """Put changes noticed from now on down to this reply; its id may not be known before its first step.
+
+        Args:
+            token: What ``end_reply`` takes.
+            author: Who it is.
+            sources: What its tools have answered so far: text that was copied from there is not the agent's own.
+        """
         with self._lock:
             self._replies[token] = author
+            if sources is not None:
+                self._sources[token] = sources
 
     def end_reply(self, token: object) -> None:
         """Stop doing so."""
         with self._lock:
             self._replies.pop(token, None)
+            self._sources.pop(token, None)
+
+    def credit(self, change: Change) -> Change:
+        """Return ``change`` put down to ``tool`` when the agent that made it only copied what a tool had answered."""
+        if change.author.who != "agent" or change.after is None or not self._sources:
+            return change
+        sources = [text for source in self._sources.values() for text in source()]
+        before = "" if change.before is None else decode(change.before.data)[0]
+        if not is_copied(before, decode(change.after.data)[0], sources):
+            return change
+        return replace(change, author=replace(change.author, who="tool"))
 
     def author(self, otherwise: Author) -> Author:
         """Return who is at work: the running reply; an agent, when several run; ``otherwise``, when none does."""
@@ -149,7 +173,7 @@ class Past:
                 continue  # an empty file that appears is nothing to bring back
             why = "created" if before is None else "deleted" if after is None else "changed"
             since = self._base_moment.time
-            self._append(Change(filename, before, after, now, author, why, since, transaction))
+            self._append(self.credit(Change(filename, before, after, now, author, why, since, transaction)))
         self._later = carried
 
     @contextmanager

@@ -38,14 +38,16 @@ async def transact_and_keep(
     """
     now = datetime.now(UTC)
     own = [
-        Change(
-            filename,
-            state_of(look, filename),
-            None if data is None else State.of(data, when=now),
-            now,
-            author,
-            why,
-            transaction=transaction,
+        past.credit(
+            Change(
+                filename,
+                state_of(look, filename),
+                None if data is None else State.of(data, when=now),
+                now,
+                author,
+                why,
+                transaction=transaction,
+            )
         )
         for filename, data in after.items()
     ]
