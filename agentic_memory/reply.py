@@ -323,15 +323,11 @@ class ReplyMemory:
         """Look up, in one round trip for all files of a hint, who wrote what they hold; nothing without a history."""
         try:
             async with asyncio.timeout(AUTHORS_WAIT_SECONDS):
-                wrote = await self._store.who_wrote(filenames)
+                wrote = await self._store.who_wrote({name: snapshot.documents[name][0].version for name in filenames})
         except Exception as error:  # noqa: BLE001 - the hint is worth more than its date
             self._fail_history(error)
             return {}
-        return {
-            filename: say_author(version)
-            for filename, version in wrote.items()
-            if version.version == snapshot.documents[filename][0].version
-        }
+        return {filename: say_author(version) for filename, version in wrote.items()}
 
     def _show_one(
         self, snapshot: Snapshot, filename: str, *, room: int, place: str, focus: int, author: str

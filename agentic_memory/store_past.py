@@ -1,7 +1,8 @@
 """The part of a store that tells what the memory was."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Mapping
+from typing import Final
 
 import anyio.to_thread
 
@@ -19,6 +20,9 @@ from agentic_memory.shelf import Snapshot
 from agentic_memory.store_reading import StoreReading, not_found
 
 logger = logging.getLogger("agentic_memory")
+
+MAX_WROTE: Final = 10_000
+"""Versions of which this process remembers who wrote them."""
 
 
 class StorePast(StoreReading):
@@ -58,15 +62,27 @@ class StorePast(StoreReading):
         found = [version for filename, own in by_file.items() for version in versions_of(filename, own)]
         return sorted(found, key=lambda version: version.when, reverse=True)
 
-    async def who_wrote(self, filenames: Collection[str]) -> dict[str, Version]:
-        """Return the newest version of each file that the history knows of. One round trip; none for no files."""
-        if not filenames or not self._keeps_history:
+    async def who_wrote(self, wanted: Mapping[str, str]) -> dict[str, Version]:
+        """Return what the history knows of the present version of each file.
+
+        One round trip at most, and none for a version that was asked for before in this process.
+
+        Args:
+            wanted: File names and their versions.
+        """
+        if not wanted or not self._keeps_history:
             return {}
         past = (await self._shelf_here()).past
-        log = await archive.read_log(await self._archive(), past=past)
-        entries = [*log.entries, *(change.entry() for change in past.pending())]
-        found = {filename: versions_of(filename, entries) for filename in filenames}
-        return {filename: versions[0] for filename, versions in found.items() if versions}
+        if any(item not in past.wrote for item in wanted.items()):
+            log = await archive.read_log(await self._archive(), past=past)
+            entries = [*log.entries, *(change.entry() for change in past.pending())]
+            for filename, version in wanted.items():
+                known = (one for one in versions_of(filename, entries) if one.version == version)
+                past.wrote[filename, version] = next(known, None)
+        found = {filename: past.wrote[filename, version] for filename, version in wanted.items()}
+        while len(past.wrote) > MAX_WROTE:
+            del past.wrote[next(iter(past.wrote))]
+        return {filename: version for filename, version in found.items() if version is not None}
 
     async def read_version(self, version: str) -> bytes:
         """Return the bytes of a version that ``history`` names.

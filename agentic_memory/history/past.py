@@ -14,7 +14,7 @@ from agentic_memory.backends.values import Absent
 from agentic_memory.copied import is_copied
 from agentic_memory.document import Document
 from agentic_memory.encodings import decode
-from agentic_memory.history.entries import Author, Change, Entry, State, new_transaction_id
+from agentic_memory.history.entries import Author, Change, Entry, State, Version, new_transaction_id
 
 if TYPE_CHECKING:
     from agentic_memory.history.archive import Archive
@@ -72,6 +72,8 @@ class Past:
         """Versions whose bytes this process has put into the history."""
         self._tidied_at: int | None = None
         self._kept_count = 0
+        self.wrote: dict[tuple[str, str], Version | None] = {}
+        """What the log says of a file at a version; None: it has nothing on it."""
         self.logs: dict[str, ReadLog] = {}
         """Log files that were read, by version."""
         self._lock = Lock()

@@ -268,7 +268,7 @@ async def test_a_reply_sees_all_layers_and_who_each_file_is_from(tmp_path, make_
     receipt = layered.receipt(agent)
     assert {file.filename for file in receipt.loaded} == {"word.md", "project:word.md"}
     assert receipt.files == 2
-    assert receipt.backend_calls == 2
+    assert receipt.backend_calls == 3  # each layer, and who wrote what is shown
 
 
 async def test_files_of_other_layers_are_read_but_not_written(tmp_path, make_agent, layered) -> None:
