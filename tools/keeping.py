@@ -35,5 +35,10 @@ async def replace_file(place: Backend, path: str, data: bytes, *, before: bytes 
         transaction=new_transaction_id(),
     )
     await transact_kept(
-        place, [Put(path, data, expected)], [change], root=shelf.root, archive=shelf.past.archive, past=shelf.past
+        place,
+        [Put(path, data, expected)],
+        [shelf.past.credit(change)],
+        root=shelf.root,
+        archive=shelf.past.archive,
+        past=shelf.past,
     )

@@ -49,7 +49,7 @@ async def test_what_an_agent_copied_from_a_tool_is_put_down_to_the_tool(workdir,
     path = str(workdir / "Memory" / "billing.md")
     agent, memory = make(call_tool("Fetch"), call_tool("Write", file_path=path, content=HEADER + PAGE + "\n"))
     await agent.reply(UserMsg("user", "Remember that page."))
-    assert [(one.who, one.why) for one in await memory.store.history("billing.md")] == [("tool", "created")]
+    assert [one.who for one in await memory.store.history("billing.md")] == ["tool"]
 
 
 async def test_what_an_agent_said_in_its_own_words_is_its_own(workdir, make):
