@@ -60,6 +60,7 @@ class HybridSelector:
     def __init__(self, model: EmbeddingModelBase[Any], *, folder: Path | None = None) -> None:
         self._embedder = Embedder(model, folder=folder)
         self._late: set[asyncio.Task[Any]] = set()
+        self._asking: dict[str, asyncio.Task[_Question]] = {}
 
     async def select(self, request: Request) -> Selection:
         """Return what is relevant by words or by meaning, best first."""
@@ -73,7 +74,7 @@ class HybridSelector:
         failed: list[tuple[str, Exception]] = []
         question: _Question | None = None
         try:
-            question = await self._in_time(self._ask(request.query), deadline)
+            question = await self._in_time(self._asked(request.query), deadline)
             if missing:
                 missing = await self._wait_for(kept, missing, request, deadline)
         except EmbeddingFailed as error:
@@ -115,9 +116,11 @@ class HybridSelector:
 
     async def aclose(self) -> None:
         """Stop what is still being embedded; what is done is kept."""
-        for task in self._late:
+        here = asyncio.get_running_loop()
+        running = [task for task in self._late if task.get_loop() is here]  # those of another loop ended with it
+        for task in running:
             task.cancel()
-        await asyncio.gather(*self._late, return_exceptions=True)
+        await asyncio.gather(*running, return_exceptions=True)
 
     async def _fuse(self, request: Request, words: list[Hit], question: _Question, index: NearnessIndex) -> list[Hit]:
         return await anyio.to_thread.run_sync(
@@ -138,9 +141,16 @@ class HybridSelector:
             missing = [text for text in missing if text not in known]
         return missing
 
+    def _asked(self, query: str) -> "asyncio.Task[_Question]":
+        """Return the work on a question's vector: that of the same question under way in this event loop, if there is one."""
+        task = self._asking.get(query)
+        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+            task = self._asking[query] = self._start(self._ask(query))
+            task.add_done_callback(lambda done: self._asking.pop(query) if self._asking.get(query) is done else None)
+        return task
+
     async def _ask(self, query: str) -> _Question:
-        scale = await self._embedder.scale()
-        return _Question(await self._embedder.embed_question(query), scale)
+        return _Question(await self._embedder.embed_question(query), await self._embedder.scale())
 
     async def _wait_for(self, kept: _Kept, missing: list[str], request: Request, deadline: float) -> list[str]:
         """See that the missing vectors are being made; wait for a few, and return the texts still without one."""
@@ -158,9 +168,8 @@ class HybridSelector:
             kept.backlog = self._start(self._embedder.embed_all(missing, kept.index.put))
         return kept.backlog
 
-    async def _in_time(self, work: Coroutine[Any, Any, T], deadline: float) -> T:
-        """Wait for ``work`` until the deadline; it goes on afterwards, so that the next question finds it done."""
-        task = self._start(work)
+    async def _in_time(self, task: "asyncio.Task[T]", deadline: float) -> T:
+        """Wait for a task until the deadline; it goes on afterwards, so that the next question finds it done."""
         await asyncio.wait({task}, timeout=max(0.0, deadline - time.monotonic()))
         if not task.done():
             raise TimeoutError

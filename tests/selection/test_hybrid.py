@@ -255,3 +255,14 @@ async def test_a_secret_is_not_sent_to_an_embedding_model(tmp_path: Path) -> Non
     await ask(HybridSelector(model, folder=tmp_path), memory, f"Which token? Is it {secret}?")
     assert model.asked
     assert not any(secret in text for text in model.asked)
+
+
+async def test_a_question_asked_again_while_it_is_under_way_is_embedded_once(tmp_path: Path, memory: Memory) -> None:
+    model = ConceptModel()
+    model.gate.clear()
+    selector = HybridSelector(model, folder=tmp_path)
+    for _ in range(3):
+        await ask(selector, memory, "Where is my car?", patience=0.0)
+    model.gate.set()
+    assert (await ask(selector, memory, "Where is my car?")).filenames == ("garage.md",)
+    assert model.asked.count("Where is my car?") == 1
