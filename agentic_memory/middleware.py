@@ -121,13 +121,13 @@ class AgenticMemoryMiddleware(MiddlewareBase):
         """
         if self._shared is not None:
             return self._shared
+        if not isinstance(who, AgentState | PermissionContext):
+            return self._stores[who] if self._reply_of(who) else self._store_for(who, who.state)
         for agent in self._replies:
-            known_by = (agent, agent.state, agent.state.permission_context)
-            if any(who is each for each in known_by) and self._reply_of(agent):
+            known = who is agent.state or who is agent.state.permission_context
+            if known and self._reply_of(agent):
                 return self._stores[agent]
-        if isinstance(who, AgentState | PermissionContext):
-            return self._store_for(None, who if isinstance(who, AgentState) else None)
-        return self._store_for(who, who.state)
+        return self._store_for(None, who if isinstance(who, AgentState) else None)
 
     def receipt(self, agent: Agent) -> Receipt | None:
         """Return what memory did in the agent's last reply, or did so far in the running one; None before the first."""

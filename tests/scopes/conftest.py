@@ -27,7 +27,7 @@ def make_agent() -> Callable[..., Agent]:
             name=name,
             system_prompt="You help.",
             model=model,
-            toolkit=Toolkit(tools=[Read(), Write(), Edit(), Glob(), Grep(), *tools]),
+            toolkit=Toolkit(tools=[*tools] or [Read(), Write(), Edit(), Glob(), Grep()]),
             middlewares=[memory],
             state=AgentState(session_id=session),
         )

@@ -13,6 +13,7 @@ from agentic_memory import AgenticMemoryMiddleware, Identity, Layer, MissingIden
 from agentic_memory.backends import InMemoryBackend
 from agentic_memory.errors import BackendUnavailable
 from agentic_memory.selection.by_words import LexicalSelector
+from agentic_memory.tools import Read
 
 Parameters = AgenticMemoryMiddleware.Parameters
 FILE = "---\nname: Word of {name}\ndescription: The word of {name}\ntype: user\n---\nThe word is {name}-word.\n"
@@ -145,13 +146,15 @@ async def test_what_is_said_cannot_change_whose_memory_it_is(tmp_path, make_agen
 # ------------------------------------------------------------------ two hundred people
 
 
+@pytest.mark.timeout(180)
 async def test_200_people_on_one_instance_never_see_each_other(tmp_path, make_agent) -> None:
     names = [f"person{number}" for number in range(200)]
     for name in names:
         remember(tmp_path / f"users/{name}/Memory", name)
-    parameters = Parameters(mode="both", write_permission="allow", first_step_wait=60)
+    parameters = Parameters(mode="both", write_permission="allow", first_step_wait=60, history=False)
     memory = AgenticMemoryMiddleware(workdir=str(tmp_path), scope="user", identity=by_name, parameters=parameters)
-    tools = await memory.list_tools()
+    # Few tools: most of the time here goes into AgentScope's copies of their schemas.
+    tools = [*(tool for tool in await memory.list_tools() if tool.name in {"MemorySearch", "MemoryAdd"}), Read()]
     turns = {name: asyncio.Event() for name in names}
 
     async def one(number: int, name: str) -> tuple[ScriptedModel, list[str]]:
@@ -161,8 +164,7 @@ async def test_200_people_on_one_instance_never_see_each_other(tmp_path, make_ag
         async def wait(call):
             # The replies run into each other: each goes on when the one before it has come this far too.
             turns[name].set()
-            await asyncio.wait_for(turns[names[number - 1]].wait(), 60)
-            # One call each, for the framework's check of a call's arguments is what takes the time here.
+            await asyncio.wait_for(turns[names[number - 1]].wait(), 150)
             return [
                 call_tool("MemorySearch", query="word"),
                 call_tool("Read", file_path=f"{theirs}/word.md"),
