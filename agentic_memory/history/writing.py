@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 from agentic_memory.backends import Backend, Delete, Put, version_of
 from agentic_memory.backends import Change as FileChange
@@ -12,6 +13,9 @@ from agentic_memory.history.entries import Author, Change, State
 from agentic_memory.history.past import Look, Past, state_of
 
 logger = logging.getLogger("agentic_memory")
+
+LOCKED: Final = "is locked by another"
+"""How backends say that a directory is busy, which is no reason to go on without the history: the change has to wait too."""
 
 
 async def transact_and_keep(
@@ -76,7 +80,7 @@ async def _keep_along(
         past.put_back(noticed)
         # An error begins with its place; only one of the history's own tells that it was this which could not be
         # written. A shell that died names whatever it was at, and wrote nothing or everything.
-        if not str(error).startswith(archive.directory):
+        if not str(error).startswith(archive.directory) or LOCKED in str(error):
             raise
         logger.warning("memory: history failed, the change is made without it: %s", error)
         await backend.transact(changes, within=root)

@@ -14,7 +14,11 @@ from chaos.places import ContainerPlace, LocalPlace
 from chaos.run import run_chaos
 
 # An out-of-memory killer might: every process but those that hold the container up.
-_KILL = "for p in /proc/[0-9]*; do p=${p#/proc/}; [ $p -gt 7 ] && [ $p != $$ ] && kill -9 $p; done"
+# Not the process that keeps the container up, whatever number it got.
+_KILL = """for p in /proc/[0-9]*; do
+    p=${p#/proc/}; read -r name 2>/dev/null </proc/$p/comm
+    [ $p -gt 1 ] && [ $p != $$ ] && [ "$name" != sleep ] && kill -9 $p
+done"""
 
 
 def main() -> None:

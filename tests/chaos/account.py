@@ -1,12 +1,14 @@
 """The account after a run: every line that was acknowledged, and where it is."""
 
+import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agentic_memory import MemoryStore
 from agentic_memory.backends import Backend
-from agentic_memory.errors import MemoryNotFound
+from agentic_memory.errors import BackendUnavailable, MemoryNotFound
 from chaos.actors import SHARED
 from chaos.lines import Note, is_whole
 
@@ -58,7 +60,7 @@ async def settle(backend: Backend, root: str, notes: Sequence[Note], *, kills: i
     store = MemoryStore(workdir=workdir, memory_dir=memory_dir, backend=backend)
     account = Account(kills=kills, saves=sum(note.kind == "saved" for note in notes))
     files = {file.filename: file for file in await store.get_all()}
-    await store.record_history()
+    await _record_when_free(store)
     for file in files.values():
         for line in file.content.splitlines():
             if " wrote " in line and not is_whole(line):
@@ -95,11 +97,25 @@ async def settle(backend: Backend, root: str, notes: Sequence[Note], *, kills: i
     return account
 
 
+async def _record_when_free(store: MemoryStore) -> None:
+    """Write down what was noticed; a lock whose holder was killed out of sight is cleared after a minute."""
+    until = time.monotonic() + 90
+    while True:
+        try:
+            await store.record_history()
+        except BackendUnavailable:
+            if time.monotonic() > until:
+                raise
+            await asyncio.sleep(1)
+        else:
+            return
+
+
 async def _explain(
     store: MemoryStore, filename: str, gone: list[Note], notes: Sequence[Note], account: Account
 ) -> None:
     """A line may be missing only if a person's editor saved over it: with an older text, at the moment it was written."""
-    saves = [note for note in notes if note.kind == "saved" and note.file == filename]
+    saves = [note for note in notes if note.kind in {"saved", "tried"} and note.file == filename]
     texts = []
     for version in reversed(await store.history(filename)):
         if version.version is None:

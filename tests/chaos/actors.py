@@ -138,8 +138,12 @@ def act_as_person(place: Place, who: str, seed: int, journal: Path, until: float
             if place.read(path) != before:
                 continue  # the editor says that the file changed on disk, and the person begins again
             began = time.time()
-            place.save(path, after.encode(), in_place=chance.random() < 0.5)
         except (OSError, UnicodeDecodeError):
+            continue
+        try:
+            place.save(path, after.encode(), in_place=chance.random() < 0.5)
+        except OSError:
+            notes.note(Note("tried", name, content=after, at=began))
             continue
         # Put down with the moment before the save: whoever dropped the line did it later.
         notes.note(Note("saved", name, (line,), content=after, version=version_of(after.encode()), at=began))

@@ -11,7 +11,7 @@ from typing import Literal
 
 _LINE = re.compile(r"(?P<who>(?:agent|person)-\d+) wrote (?P<number>\d+-\d+) (?P<sum>[0-9a-f]{8})")
 
-Kind = Literal["wrote", "dropped", "saved"]
+Kind = Literal["wrote", "dropped", "saved", "tried"]
 
 
 def make_line(who: str, number: str) -> str:
@@ -32,7 +32,7 @@ class Note:
 
     Attributes:
         kind: ``wrote``: ``lines`` are in ``file`` now; ``dropped``: its owner took them out, or is about to;
-            ``saved``: a person's editor made ``file`` what ``content`` says.
+            ``saved``: a person's editor made ``file`` what ``content`` says; ``tried``: it did so, or was killed before.
         version: SHA-256 of the file, where the writer knows it.
         at: Seconds since 1970.
     """

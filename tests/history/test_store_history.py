@@ -286,6 +286,19 @@ async def test_a_history_that_cannot_be_written_keeps_nobody_from_writing(tmp_pa
     assert await told(store, "travel.md") == [("store", "added")]
 
 
+async def test_a_lock_that_somebody_holds_is_no_reason_to_go_on_without_history(tmp_path) -> None:
+    store = MemoryStore(workdir=str(tmp_path), backend=LocalBackend())
+    await store.add(name="Travel", **FACT)
+    log = tmp_path / "Memory" / ".history" / "log"
+
+    async def busy(_changes, *, within=None):
+        raise BackendUnavailable(f"{log}/x.jsonl: {within} is locked by another writer; try again later")
+
+    store.backend.transact = busy
+    with pytest.raises(BackendUnavailable, match="locked"):
+        await store.update("travel.md", content="x")
+
+
 async def test_without_history_nothing_is_kept(tmp_path) -> None:
     store = MemoryStore(workdir=str(tmp_path), history=False)
     await store.add(name="Travel", **FACT)

@@ -1,6 +1,7 @@
 """The store and its values, from a program without an agent."""
 
 import json
+from datetime import datetime
 
 from agentic_memory import (
     AgenticMemoryError,
@@ -14,6 +15,10 @@ from agentic_memory import (
     UnsafePath,
 )
 from agentic_memory.backends import InMemoryBackend, LocalBackend, adapt
+from agentic_memory.history.purging import Purged
+from agentic_memory.history.retention import Retention
+from agentic_memory.history.tidying import Usage
+from agentic_memory.operations import Create, Forget, Reversal, Transaction
 
 
 async def keep_a_preference() -> str:
@@ -41,8 +46,23 @@ async def change(store: MemoryStore, filename: str, content: str) -> bytes | Non
     return content.encode()
 
 
+async def sort_out(store: MemoryStore, when: datetime) -> tuple[str, ...]:
+    with store.acting_as(who="consolidation", why="sorted out"):
+        done: Transaction = await store.apply(
+            [Create(name="A", description="d", type="user", content="x"), Forget(filename="b.md")]
+        )
+    if done.id is not None:
+        undone: Reversal = await store.undo(done.id)
+        await store.restore_all(when, why=f"after {undone.id}")
+    purged: Purged = await store.purge("b.md")
+    usage: Usage = await store.usage()
+    return (*purged.removed, f"{usage.bytes} bytes")
+
+
 def stores() -> list[MemoryStore]:
     return [
+        MemoryStore(workdir="/m", history=(LocalBackend(), "/var/history"), retention=Retention(max_age_days=365)),
+        MemoryStore(workdir="/m", history=InMemoryBackend()),
         MemoryStore(workdir="/m"),
         MemoryStore(workdir="/m", memory_dir="Notes", backend=InMemoryBackend()),
         MemoryStore(workdir="/m", backend=adapt(LocalBackend())),
