@@ -4,13 +4,13 @@ The first line names the peer and brings the files of one store; every further l
 line of file names, best first. Made by ``peers.py``; needs nothing of this repository.
 """
 
+import asyncio
 import json
 import os
 import re
 import sys
 import tempfile
 from collections.abc import Callable
-from typing import Any
 
 LIMIT = 5
 POOL = 100
@@ -18,12 +18,16 @@ POOL = 100
 Select = Callable[[str], list[str]]
 
 
-def stemmed(texts: list[str]) -> Any:
+def stemmed(texts: list[str]) -> list[list[str]]:
     """Return the words of texts, stop words dropped and stemmed, as the BM25 packages suggest it."""
     import bm25s
     from Stemmer import Stemmer
 
-    return bm25s.tokenize(texts, stopwords="en", stemmer=Stemmer("english"), return_ids=False, show_progress=False)
+    stemmer = Stemmer("english")
+    words: list[list[str]] = bm25s.tokenize(
+        texts, stopwords="en", stemmer=stemmer, return_ids=False, show_progress=False
+    )
+    return words
 
 
 def make_rank_bm25(files: dict[str, str]) -> Select:
@@ -105,24 +109,29 @@ def make_mem0(files: dict[str, str]) -> Select:
                 memory.add(piece, user_id="bench", infer=False, metadata={"file": name})
 
     def select(question: str) -> list[str]:
-        found = search(memory, question)
+        found = memory.search(question, filters={"user_id": "bench"}, top_k=POOL)["results"]
         return list(dict.fromkeys(item["metadata"]["file"] for item in found))[:LIMIT]
 
     return select
 
 
-def search(memory: Any, question: str) -> Any:
-    """Ask Mem0, whose argument names changed between versions."""
-    try:
-        return memory.search(question, filters={"user_id": "bench"}, top_k=POOL)["results"]
-    except TypeError:
-        return memory.search(question, user_id="bench", limit=POOL)["results"]
+def make_reme(files: dict[str, str]) -> Select:
+    """ReMe's keyword index as its default configuration sets it up, over whole files with their headers."""
+    from reme.components.keyword_index.bm25_index import BM25Index
+    from reme.components.tokenizer.regex_tokenizer import RegexTokenizer
+
+    runner, index = asyncio.Runner(), BM25Index()
+    index.tokenizer = RegexTokenizer()
+    runner.run(index.tokenizer.start())
+    runner.run(index.add_docs(files))
+    return lambda question: list(runner.run(index.retrieve(question, LIMIT)))
 
 
 MAKERS: dict[str, Callable[[dict[str, str]], Select]] = {
     "rank-bm25": make_rank_bm25,
     "bm25s": make_bm25s,
     "tantivy": make_tantivy,
+    "reme": make_reme,
     "mem0": make_mem0,
 }
 

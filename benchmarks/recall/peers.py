@@ -15,6 +15,7 @@ PEERS = {
     "rank-bm25": "rank-bm25",
     "bm25s": "bm25s",
     "tantivy": "tantivy",
+    "ReMe, keywords": "reme",
     "Mem0, local encoder": "mem0",
 }
 
