@@ -1,16 +1,20 @@
 """Peers that need packages of their own: run in another environment, spoken to in lines of JSON.
 
 The first line names the peer and brings the files of one store; every further line is a question and is answered by a
-line of file names, best first. Made by ``peers.py``; needs nothing of this repository.
+line of file names, best first. A first line that brings questions and edits along is answered by figures, in
+milliseconds of processor time. Made by ``peers.py``; needs nothing of this repository.
 """
 
 import asyncio
 import json
 import os
 import re
+import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable
+from functools import partial
 
 LIMIT = 5
 POOL = 100
@@ -60,29 +64,41 @@ def make_bm25s(files: dict[str, str]) -> Select:
     return select
 
 
-def make_tantivy(files: dict[str, str]) -> Select:
-    """Tantivy with its English stemmer, any word of the question."""
-    import tantivy
+class Tantivy:
+    """tantivy with its English stemmer, any word of the question."""
 
-    schema = tantivy.SchemaBuilder()
-    schema.add_text_field("name", stored=True, tokenizer_name="raw")
-    schema.add_text_field("body", tokenizer_name="en_stem")
-    index = tantivy.Index(schema.build())
-    writer = index.writer()
-    for name, text in files.items():
-        writer.add_document(tantivy.Document(name=name, body=text))
-    writer.commit()
-    index.reload()
-    searcher = index.searcher()
+    def __init__(self, files: dict[str, str]) -> None:
+        import tantivy
 
-    def select(question: str) -> list[str]:
+        schema = tantivy.SchemaBuilder()
+        schema.add_text_field("name", stored=True, tokenizer_name="raw")
+        schema.add_text_field("body", tokenizer_name="en_stem")
+        self.index = tantivy.Index(schema.build())
+        self.writer = self.index.writer(num_threads=1)
+        self.add(files)
+
+    def add(self, files: dict[str, str]) -> None:
+        """Add files, or put them in place of older ones."""
+        import tantivy
+
+        for name, text in files.items():
+            self.writer.delete_documents("name", name)
+            self.writer.add_document(tantivy.Document(name=name, body=text))
+        self.writer.commit()
+        self.index.reload()
+
+    def select(self, question: str) -> list[str]:
+        """Return the best files."""
         words = " ".join(re.findall(r"\w+", question.lower()))
         if not words:
             return []
-        query = index.parse_query(words, ["body"])
+        searcher, query = self.index.searcher(), self.index.parse_query(words, ["body"])
         return [searcher.doc(address)["name"][0] for _, address in searcher.search(query, LIMIT).hits]
 
-    return select
+
+def make_tantivy(files: dict[str, str]) -> Select:
+    """Tantivy over whole files."""
+    return Tantivy(files).select
 
 
 def make_mem0(files: dict[str, str]) -> Select:
@@ -136,10 +152,40 @@ MAKERS: dict[str, Callable[[dict[str, str]], Select]] = {
 }
 
 
+def measure(peer: str, files: dict[str, str], questions: list[str], edits: dict[str, str]) -> dict[str, float]:
+    """Build, search and edit; a peer that cannot change one file is built again."""
+
+    def clock(work: Callable[[], object]) -> float:
+        since = time.process_time()  # of all threads: tantivy works in its own
+        work()
+        return 1000 * (time.process_time() - since)
+
+    made: list[Tantivy] = []
+    selects: list[Select] = []
+    if peer == "tantivy":
+        build = clock(lambda: made.append(Tantivy(files)))
+        selects.append(made[0].select)
+        changes = [clock(partial(made[0].add, {name: text})) for name, text in edits.items()]
+    else:
+        build = clock(lambda: selects.append(MAKERS[peer](files)))
+        changes = [build]
+    searches = [clock(partial(selects[0], question)) for question in questions]
+    return {
+        "build, s": build / 1000,
+        "query p50, ms": statistics.median(searches),
+        "query p95, ms": statistics.quantiles(searches, n=20)[-1],
+        "one edit, ms": statistics.median(changes),
+    }
+
+
 def main() -> None:
     """Answer until the input ends."""
     answers, sys.stdout = sys.stdout, sys.stderr  # some peers print
     first = json.loads(sys.stdin.readline())
+    if "questions" in first:
+        figures = measure(first["peer"], first["files"], first["questions"], first["edits"])
+        print(json.dumps(figures), file=answers, flush=True)
+        return
     select = MAKERS[first["peer"]](first["files"])
     print(json.dumps("ready"), file=answers, flush=True)
     for line in sys.stdin:

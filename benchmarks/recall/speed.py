@@ -13,6 +13,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+
+from peers import measure_peer
 
 from agentic_memory.document import Document, parse_document, render_document
 from agentic_memory.selection.lexical import LexicalIndex
@@ -108,16 +111,29 @@ def measure_fts5(corpus: Corpus) -> dict[str, float]:
     return figures | {"one edit, ms": statistics.median(edits)}
 
 
+def measure_peer_on(corpus: Corpus, peer: str, python: Path) -> dict[str, float]:
+    """Have a peer do the same in its own environment."""
+    files = {name: document.text for name, (_, document) in corpus.files.items()}
+    edits = {name: document.text for name, document in corpus.edits}
+    return measure_peer(python, peer, files, corpus.queries, edits)
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, nargs="+", default=[200, 10_000])
+    parser.add_argument("--peers", type=Path, help="Python of an environment with requirements-peers.txt")
     options = parser.parse_args()
     columns = ["build, s", "query p50, ms", "query p95, ms", "one edit, ms", "postings, MB"]
     print(f"| files | index | {' | '.join(columns)} |\n|---|---|{'---|' * len(columns)}")
     for count in options.files:
         corpus = make_corpus(count)
-        for name, measure in (("agentic-memory", measure_ours), ("SQLite FTS5", measure_fts5)):
+        measures = {"agentic-memory": measure_ours, "SQLite FTS5": measure_fts5}
+        if options.peers:
+            measures |= {
+                peer: partial(measure_peer_on, peer=peer, python=options.peers) for peer in ("tantivy", "bm25s")
+            }
+        for name, measure in measures.items():
             figures = measure(corpus)
             cells = [f"{figures[column]:.2f}" if column in figures else "-" for column in columns]
             print(f"| {count:,} | {name} | {' | '.join(cells)} |", flush=True)
