@@ -44,6 +44,13 @@ def _make_ours(store: Store, *, relations: bool) -> Select:
     return select
 
 
+def make_ours_always(store: Store) -> Select:
+    """Return what the ranking of words alone puts first, relevant or not: for comparison with peers without a threshold."""
+    index = LexicalIndex()
+    index.update({name: ("1", parse_document(data, filename=name)) for name, data in store.files.items()})
+    return lambda question: [hit.filename for hit in index.rank(question, limit=LIMIT)]
+
+
 def _text(data: bytes) -> str:
     return data.decode("utf-8")
 
@@ -123,6 +130,7 @@ def make_newest_with_oracle(store: Store) -> Select:
 SELECTORS: dict[str, Callable[[Store], Select]] = {
     "agentic-memory, lexical": make_ours,
     "the same, without relations": make_ours_without_relations,
+    "the same, always five": make_ours_always,
     "BM25, whole files": make_bm25,
     "SQLite FTS5": make_fts5,
     "grep": make_grep,
