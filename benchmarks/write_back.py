@@ -6,7 +6,6 @@ once more without that pause, where what is being learnt runs beside the next re
 """
 
 import asyncio
-import gc
 import json
 import statistics
 import sys
@@ -25,8 +24,9 @@ from agentscope.tool import Toolkit
 
 from agentic_memory import AgenticMemoryMiddleware
 
-REPLIES = 20
-ROUNDS = 5
+REPLIES = 100
+WARM = 10
+PAUSE_SECONDS = 0.03
 ANSWER_SECONDS = 0.01
 LEARN_SECONDS = 0.05
 
@@ -68,41 +68,36 @@ def agent_with(workdir: Path, write_back: Literal["off", "extract"]) -> tuple[Ag
     return agent, memory
 
 
-async def median_reply(agent: Agent, memory: AgenticMemoryMiddleware, *, reading: bool) -> float:
-    """Return the median seconds until ``agent.reply`` returns."""
-    times = []
-    for number in range(REPLIES):
-        question = UserMsg("user", f"Question {number}: which tea should I drink today, and why that one?")
-        began = time.perf_counter()
-        await agent.reply(question)
-        times.append(time.perf_counter() - began)
-        agent.state.context.clear()  # else a conversation that grows would be measured
-        if reading:
-            await asyncio.sleep(LEARN_SECONDS * 3)  # both alike: what has rested is slower
-            await memory.aclose(timeout=60)
-    return statistics.median(times)
+async def timed_reply(agent: Agent, number: int) -> float:
+    """Return the seconds until ``agent.reply`` returns."""
+    question = UserMsg("user", f"Question {number}: which tea should I drink today, and why that one?")
+    began = time.perf_counter()
+    await agent.reply(question)
+    seconds = time.perf_counter() - began
+    agent.state.context.clear()  # else a conversation that grows would be measured
+    return seconds
 
 
 async def measure(workdir: Path) -> list[Row]:
-    plain, writing = agent_with(workdir / "off", "off"), agent_with(workdir / "extract", "extract")
-    for agent, memory in (plain, writing):
-        await median_reply(agent, memory, reading=True)  # warm
-    pairs: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
-    for reading, found in pairs.items():
-        for _ in range(ROUNDS):
-            gc.collect()
-            found.append((await median_reply(*plain, reading=reading), await median_reply(*writing, reading=reading)))
-            await writing[1].aclose(timeout=60)
-    rows = [
-        Row("reply without write-back", min(one for one, _ in pairs[True]) * 1e3, "ms"),
-        Row("reply with write-back", min(two for _, two in pairs[True]) * 1e3, "ms"),
+    pairs = [agent_with(workdir / "off", "off"), agent_with(workdir / "extract", "extract")]
+    times: dict[tuple[bool, int], list[float]] = {}
+    for reading in (True, False):
+        for number in range(WARM + REPLIES):
+            for which, (agent, memory) in enumerate(pairs):  # in turns, so that the machine's noise meets both alike
+                seconds = await timed_reply(agent, number)
+                if number >= WARM:
+                    times.setdefault((reading, which), []).append(seconds)
+                if reading:
+                    await memory.aclose(timeout=60)
+                    await asyncio.sleep(PAUSE_SECONDS)
+        await pairs[1][1].aclose(timeout=60)
+    quick = {key: statistics.quantiles(found, n=4)[0] for key, found in times.items()}  # the rest is the machine's
+    return [
+        Row("reply without write-back", quick[True, 0] * 1e3, "ms"),
+        Row("reply with write-back", quick[True, 1] * 1e3, "ms"),
+        Row("with : without", quick[True, 1] / quick[True, 0], "x", 1.05, f"somebody reads; {REPLIES} replies each"),
+        Row("with : without", quick[False, 1] / quick[False, 0], "x", None, "no pause at all, learning runs beside"),
     ]
-    for reading, bound, note in ((True, 1.05, "somebody reads the answer"), (False, None, "no pause at all")):
-        ratio = min(two for _, two in pairs[reading]) / min(one for one, _ in pairs[reading])
-        rows.append(
-            Row("with : without", ratio, "x", bound, f"{note}; fastest of {ROUNDS} rounds of {REPLIES} replies")
-        )
-    return rows
 
 
 def main() -> int:

@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from agentic_memory.credentials import redact
 from agentic_memory.excerpt import cut_around
 from agentic_memory.fence import as_attribute, fence_id, printable
 from agentic_memory.prompts import load_prompt
 from agentic_memory.shelf import Snapshot
+from agentic_memory.shown import reveal
 from agentic_memory.store import MemoryStore
 from agentic_memory.tokens import estimate_tokens
 from agentic_memory.writeback.candidates import Candidate
@@ -68,9 +70,10 @@ def _of_their_types(snapshot: Snapshot, facts: Sequence[Candidate]) -> list[str]
 def show_near(snapshot: Snapshot, filename: str, *, focus: int = 1) -> Near:
     """Show the body of one memory; of a long one the part around line ``focus`` of the file."""
     record, document = snapshot.documents[filename]
-    whole = printable(document.body).strip("\n")
+    body = printable(document.body).strip("\n")
+    whole = redact(reveal(body))
     if estimate_tokens(whole) <= MAX_MEMORY_TOKENS:
-        return Near(filename, record.version, whole, whole=True)
+        return Near(filename, record.version, whole, whole=whole == body)
     pieces = cut_around(whole, max_tokens=MAX_MEMORY_TOKENS, focus=max(1, focus - document.body_line + 1), header_end=0)
     return Near(filename, record.version, "\n[...]\n".join(text for _, text in pieces), whole=False)
 

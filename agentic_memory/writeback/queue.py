@@ -7,12 +7,13 @@ not be learnt in ``MAX_ATTEMPTS`` goes to ``failed/``, where a person finds it.
 
 import posixpath
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from agentic_memory.backends import ABSENT, Change, Delete, FileRecord, Put, Tree
 from agentic_memory.backends.values import ANY, version_of
+from agentic_memory.credentials import redact
 from agentic_memory.errors import Conflict, InvalidMemory
 from agentic_memory.store import MemoryStore
 from agentic_memory.writeback.turn import Turn
@@ -73,7 +74,7 @@ class Queue:
         return await self._store.backend.fetch(self._path("done", key), within=self._root) is not ABSENT
 
     async def add(self, turn: Turn) -> Waiting | None:
-        """Put a turn into the queue, durably; None when it is done with.
+        """Put a turn into the queue, durably and without the secrets in it; None when it is done with.
 
         Raises:
             BackendUnavailable: it could not be written.
@@ -83,6 +84,7 @@ class Queue:
             return known
         if await self.is_done(turn.key):
             return None
+        turn = replace(turn, text=redact(turn.text))  # neither a file nor another model gets to see them
         data = turn.as_bytes()
         put = Put(self._path("turns", f"{turn.key}.json"), data, ABSENT)
         try:

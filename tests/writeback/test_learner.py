@@ -227,6 +227,31 @@ async def test_a_guard_that_refuses_one_memory_does_not_keep_the_others_out(stor
     assert any("Stub" in line for line in report.dropped)
 
 
+# ------------------------------------------------------------------ what stays out
+
+SECRET = "ghp_" + "x7Kq9ZrT2mWv4LsB8nYd" + "3FhJ6pGcE1aQ5uRo"
+
+
+async def test_a_secret_that_was_said_reaches_neither_the_queue_nor_a_model_nor_a_memory(store) -> None:
+    fact = {"type": "reference", "title": "Token", "text": f"The token is {SECRET}.", "when": "w"}
+    says = model(facts(fact, "Lives in Hangzhou."), {}, default="prose")
+    report = await Learner(store, says).learn(talk(f"My token is {SECRET}, I live in Hangzhou."))
+    assert SECRET not in says.structured[0].text
+    tree = await store.backend.snapshot("/w", hidden=True)
+    assert not any(SECRET.encode() in file.data for file in tree.files)
+    assert [file.name for file in await store.get_all()] == ["Lives in Hangzhou."]
+    assert SECRET not in str(report.as_dict())
+
+
+async def test_a_secret_that_a_person_wrote_down_is_not_shown_to_the_model_that_decides(store, make_store) -> None:
+    by_hand = make_store(who="person")
+    await by_hand.add(name="Keys", description="w", type="user", content=f"Token {SECRET} is mine.")
+    says = model(facts("Lives in Hangzhou."), decisions({"operation": "ADD", "fact": 1}))
+    await Learner(store, says).learn(talk())
+    assert "is mine." in says.structured[1].text
+    assert SECRET not in says.structured[1].text
+
+
 # ------------------------------------------------------------------ what is extracted
 
 
