@@ -190,6 +190,7 @@ class Learner:
         try:
             queue = await look_at_queue(self._store)
             if await queue.is_done(waiting.turn.key):
+                await queue.drop(waiting)
                 return LearnReport(waiting.turn.key, "known", cost=cost)  # another process was faster
             turn = await queue.put_off(waiting, text, now=datetime.now(UTC))
         except AgenticMemoryError as worse:

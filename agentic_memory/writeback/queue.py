@@ -104,6 +104,14 @@ class Queue:
             await self._apply(self._give_up(waiting, turn))
         return turn
 
+    async def drop(self, waiting: Waiting) -> None:
+        """Take away a turn that is done with already: another process learnt it while this one put it in."""
+        path = self._path("turns", f"{waiting.turn.key}.json")
+        try:
+            await self._apply([Delete(path, waiting.version)])
+        except Conflict:
+            return  # it is gone, or somebody is at it
+
     def _give_up(self, waiting: Waiting, turn: Turn) -> list[Change]:
         aside = Put(self._path("failed", f"{turn.key}.json"), turn.as_bytes(), ANY)
         return [aside, *marks_of(waiting, root=self._root)]

@@ -7,10 +7,11 @@ import pytest
 from agentscope.message import UserMsg
 from teaching import decisions, facts, model, talk
 
-from agentic_memory.backends import InMemoryBackend
+from agentic_memory.backends import ABSENT, InMemoryBackend
 from agentic_memory.errors import BackendUnavailable
 from agentic_memory.writeback.learner import Learner
 from agentic_memory.writeback.queue import MAX_ATTEMPTS, list_failed, look_at_queue
+from agentic_memory.writeback.turn import turn_of
 
 NOW = datetime(2026, 3, 5, 12, tzinfo=UTC)
 
@@ -43,6 +44,17 @@ async def test_a_turn_is_learnt_once_whoever_tries(store, make_store) -> None:
     assert (await Learner(store, model(facts("Lives in Hangzhou."))).learn(turn)).status == "learned"
     again = await Learner(make_store(), model()).learn(turn)  # a model that is asked anything would fail
     assert (again.status, again.cost.calls) == ("known", 0)
+
+
+async def test_a_turn_put_in_again_while_another_process_finished_it_is_let_go(store, make_store) -> None:
+    turn = turn_of(talk(), key="k1")
+    await Learner(make_store(), model(facts("Lives in Hangzhou."))).take(turn)
+    await store.backend.replace("/w/Memory/.queue/turns/k1.json", turn.as_bytes(), expected=ABSENT)
+    waiting = (await look_at_queue(store)).find("k1")
+    says = model(facts("Lives in Hangzhou, again."), decisions({"operation": "ADD", "fact": 1}))
+    report = await Learner(store, says).learn_waiting(waiting)
+    assert (report.status, len(await store.get_all())) == ("known", 1)
+    assert (await look_at_queue(store)).waiting() == []
 
 
 async def test_a_key_of_the_caller_names_the_turn(store) -> None:
