@@ -85,8 +85,9 @@ async def measure(workdir: Path) -> list[Row]:
     times: dict[tuple[bool, int], list[float]] = {}
     for reading in (True, False):
         for number in range(WARM + REPLIES):
-            for which, (agent, _) in enumerate(pairs):  # in turns, so that the machine's noise meets both alike
-                seconds = await timed_reply(agent, number)
+            # In turns, and each as often after the other as after itself: the machine's noise meets both alike.
+            for which in (0, 1) if number % 2 else (1, 0):
+                seconds = await timed_reply(pairs[which][0], number)
                 if number >= WARM:
                     times.setdefault((reading, which), []).append(seconds)
                 if reading:  # alike for both: a process that has rested longer is served sooner

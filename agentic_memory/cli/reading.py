@@ -126,6 +126,7 @@ def show_status(*, workdir: Workdir = ".", memory_dir: MemoryDir = "Memory", as_
             "types": dict(sorted(types.items())),
             "index_entries": len(snapshot.index.entries),
             "history": (await store.usage()).as_dict(),
+            "learning": await _learning(store),
             "problems": {
                 severity: sum(problem.severity == severity for problem in problems) for severity in SEVERITY_STYLES
             },
@@ -154,8 +155,34 @@ def show_status(*, workdir: Workdir = ".", memory_dir: MemoryDir = "Memory", as_
         ("index", f"{status['index_entries']} entries"),
         ("history", f"{kept['versions']} versions, {kept['changes']} changes, {size:,} bytes on disk"),
         ("trash", f"{kept['trash_files']} files, {kept['trash_bytes']:,} bytes"),
+        ("learning", _say_learning(status["learning"])),
         ("problems", f"{problems}; see agentic-memory check" if problems else "none"),
         ("model", f"{status['model'] or 'none: '}{because}"),
     )
     for label, value in lines:
         print_line((f"{label:<10}", "bold"), value)
+
+
+async def _learning(store: "MemoryStore") -> dict[str, Any]:
+    """Return what write-back has not done yet: turns that wait or were given up, proposals that wait for a person."""
+    from agentic_memory.writeback.proposals import list_proposals
+    from agentic_memory.writeback.queue import list_failed, look_at_queue
+
+    waiting = (await look_at_queue(store)).waiting()
+    proposals, unreadable = await list_proposals(store)
+    return {
+        "waiting": [{"key": found.turn.key, "error": found.turn.error} for found in waiting],
+        "failed": [{"key": turn.key, "error": turn.error} for turn in await list_failed(store)],
+        "proposals": len(proposals) + len(unreadable),
+    }
+
+
+def _say_learning(learning: dict[str, Any]) -> str:
+    parts = []
+    for state, name in (("waiting", "waiting"), ("failed", "given up, in .queue/failed")):
+        if turns := learning[state]:
+            error = f": {one_line(turns[-1]['error'])}" if turns[-1]["error"] else ""
+            parts.append(f"{len(turns)} turns {name}{error}")
+    if learning["proposals"]:
+        parts.append(f"{learning['proposals']} proposals; see agentic-memory proposals")
+    return ", ".join(parts) or "nothing waits"

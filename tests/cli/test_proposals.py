@@ -138,3 +138,15 @@ def test_a_proposal_whose_header_was_broken_is_told_of_and_can_be_rejected(run, 
     assert "cannot be read" in run("proposals").err
     assert run("accept", added).code == 2
     assert run("reject", added).code == 0
+
+
+def test_status_tells_of_turns_that_could_not_be_learnt_and_of_proposals(run, memory, learn, added):
+    assert learn({}, {}).status == "waiting"
+    assert "1 turns waiting: " in run("status").out
+    assert "1 proposals; see agentic-memory proposals" in run("status").out
+    learning = json.loads(run("status", "--json").out)["learning"]
+    assert (len(learning["waiting"]), learning["failed"], learning["proposals"]) == (1, [], 1)
+
+
+def test_status_without_write_back_says_that_nothing_waits(run, memory):
+    assert "nothing waits" in run("status").out
