@@ -28,8 +28,8 @@ START = "POST /process.Process/Start"
 NOT_FOUND = '{"sandboxId": "x", "message": "The sandbox was not found", "code": 502}'
 INDEX = "- [Location](user_location.md) — I live in Hangzhou\n"
 LOCATION = "---\nname: Location\ndescription: Where the user lives\ntype: user\n---\n\nI live in Hangzhou\n"
-CALLS = 5
-"""Calls to the sandbox in one such reply without a fault; a test counts them."""
+CALLS = 6
+"""Calls to the sandbox in one such reply without a fault, those of the history included; a test counts them."""
 
 TROUBLES = {
     "429": {"status": 429},
@@ -51,8 +51,7 @@ class Conversation:
     workdir: str
 
     def agent(self) -> tuple[Agent, AgenticMemoryMiddleware]:
-        parameters = AgenticMemoryMiddleware.Parameters(history=False)  # its calls are not those tried below
-        memory = AgenticMemoryMiddleware(workdir=self.workdir, backend=self.backend, parameters=parameters)
+        memory = AgenticMemoryMiddleware(workdir=self.workdir, backend=self.backend)
         allowed = AdditionalWorkingDirectory(path=self.workdir, source="test")
         context = PermissionContext(mode=PermissionMode.ACCEPT_EDITS, working_directories={self.workdir: allowed})
         agent = Agent(

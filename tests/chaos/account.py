@@ -123,7 +123,9 @@ async def _explain(
         try:
             data = await store.read_version(version.version)
         except MemoryNotFound:
-            account.unrecorded.append(f"{filename}: {version}")
+            # A transaction whose writer was killed half way may have been listed before it was taken back.
+            if version in await store.history(filename):
+                account.unrecorded.append(f"{filename}: {version}")
         else:
             texts.append((version.when.timestamp(), data.decode("utf-8", "replace")))
     for note in gone:
@@ -133,7 +135,7 @@ async def _explain(
             account.unrecorded.append(f"{filename}: {line}")
         last = max([note.at, *held])
         dropped = min((when for when, text in texts if when > last and line not in text), default=float("inf"))
-        if any(note.at - 1 <= save.at <= dropped and line not in save.content for save in saves):
+        if any(save.until >= note.at - 1 and save.at <= dropped and line not in save.content for save in saves):
             account.overwritten += 1
         else:
             account.lost.append(f"{filename}: {line}")

@@ -35,6 +35,7 @@ class Note:
             ``saved``: a person's editor made ``file`` what ``content`` says; ``tried``: it did so, or was killed before.
         version: SHA-256 of the file, where the writer knows it.
         at: Seconds since 1970.
+        until: When a save was over: in a busy container it takes its time.
     """
 
     kind: Kind
@@ -43,6 +44,7 @@ class Note:
     content: str = ""
     version: str = ""
     at: float = 0.0
+    until: float = 0.0
 
 
 class Journal:
@@ -53,7 +55,7 @@ class Journal:
 
     def note(self, note: Note) -> None:
         """Put it down: one write, which a killed process has done or not done."""
-        line = json.dumps({**asdict(note), "at": note.at or time.time()}) + "\n"
+        line = json.dumps({**asdict(note), "at": note.at or time.time(), "until": time.time()}) + "\n"
         os.write(self._descriptor, line.encode())
 
 
