@@ -108,7 +108,7 @@ class Transaction:
     """Operations that were carried out together.
 
     Attributes:
-        id: What ``MemoryStore.undo`` takes, and what the history calls them by; None when nothing had to be changed.
+        id: What ``MemoryStore.undo`` takes, and what the history calls them by; None when every memory is what it was, as when one came and went.
         outcomes: One for each operation, in order.
     """
 

@@ -273,7 +273,7 @@ class StoreWriting(StorePast):
                 help, so that is a ``Conflict``.
 
         Returns:
-            What ``plan`` returned, the memory as it was written, and the transaction; None: nothing was to be changed.
+            What ``plan`` returned, the memory as it was written, and the transaction; None: every memory is what it was.
         """
         until = time.monotonic() + PATIENCE_SECONDS
         transaction = new_transaction_id()
@@ -302,7 +302,7 @@ class StoreWriting(StorePast):
                 # A relative symlink leads nowhere from the trash: what it showed goes there, and the link goes away.
                 moves = False
             else:
-                return planned, draft, transaction
+                return planned, draft, transaction if draft.results() else None
 
     async def _write(self, draft: Draft, changes: list[Change], *, why: str, transaction: str) -> None:
         snapshot, results = draft.snapshot, draft.results()
