@@ -409,6 +409,12 @@ recover() {
         rm -f "$left" "$left.old"
         n=$((n + 1))
     done <"$journal"
+    # All of it is undone: whoever clears the dead lock of another of its directories, later, must not undo what others
+    # have written since, which may be the very same bytes.
+    while read -r verb new && IFS= read -r full && IFS= read -r into; do
+        [ "${full%/*}" = "$1" ] || rm -f "${full%/*}/.agentic-memory.$2.journal"
+        [ -z "$into" ] || [ "${into%/*}" = "$1" ] || rm -f "${into%/*}/.agentic-memory.$2.journal"
+    done <"$journal"
     rm -f "$journal"
 }
 

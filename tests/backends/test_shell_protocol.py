@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shell_place import SHELLS, SubprocessBackend, find_shell
 
-from agentic_memory.backends import ABSENT, ANY, Delete, Move, Put
+from agentic_memory.backends import ABSENT, ANY, Delete, Move, Put, version_of
 from agentic_memory.backends.shell import script_of
 from agentic_memory.backends.shell.answer import unwrap
 from agentic_memory.errors import BackendUnavailable, UnsafePath
@@ -114,6 +114,21 @@ async def test_a_writer_killed_between_two_changes_is_undone_by_the_next(shell, 
         "from.md": b"old from.md",
         "other.md": b"other",
     }
+
+
+async def test_a_killed_writer_is_undone_once_also_where_its_lock_is_found_later(tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.mkdir()
+    other.mkdir()
+    (other / "b.md").write_bytes(b"old")
+    killed = SubprocessBackend("dash")
+    killed.path = f"{killing_at(tmp_path, 'mv')}:{killed.path}"
+    with pytest.raises(BackendUnavailable):
+        await killed.transact([Put(f"{one}/new.md", b"new", ABSENT), Put(f"{other}/b.md", b"new", ANY)])
+    backend = SubprocessBackend("dash")
+    await backend.replace(f"{one}/new.md", b"new", expected=ABSENT)
+    await backend.replace(f"{other}/b.md", b"newer", expected=version_of(b"old"))
+    assert (one / "new.md").read_bytes() == b"new"
 
 
 async def test_what_a_person_wrote_after_a_killed_writer_stays(tmp_path):
