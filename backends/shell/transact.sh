@@ -399,7 +399,8 @@ recover() {
         left=${full%/*}/.agentic-memory.$2.$n
         case $verb in
         put)
-            if hash_of "$full" && [ "$hash" = "$new" ]; then
+            # A new text that still waits beside its target was never put there: the same bytes are somebody else's.
+            if { [ ! -e "$left" ] || [ "$left" -ef "$full" ]; } && hash_of "$full" && [ "$hash" = "$new" ]; then
                 if [ -e "$left.old" ]; then mv -f "$left.old" "$full"; else rm -f "$full"; fi
             fi
             ;;

@@ -131,6 +131,19 @@ async def test_a_killed_writer_is_undone_once_also_where_its_lock_is_found_later
     assert (one / "new.md").read_bytes() == b"new"
 
 
+async def test_what_a_killed_writer_had_not_come_to_stays_although_it_meant_to_write_the_same(tmp_path):
+    for name in ("a.md", "b.md"):
+        (tmp_path / name).write_bytes(b"old")
+    (tmp_path / "same.md").write_bytes(b"same")
+    killed = SubprocessBackend("dash")
+    killed.path = f"{killing_at(tmp_path, 'mv')}:{killed.path}"
+    with pytest.raises(BackendUnavailable):
+        await killed.transact([Put(f"{tmp_path}/a.md", b"new", ANY), Put(f"{tmp_path}/same.md", b"same", ANY)])
+    await SubprocessBackend("dash").replace(f"{tmp_path}/b.md", b"next", expected=ANY)
+    assert (tmp_path / "same.md").read_bytes() == b"same"
+    assert (tmp_path / "a.md").read_bytes() == b"old"
+
+
 async def test_what_a_person_wrote_after_a_killed_writer_stays(tmp_path):
     folder = tmp_path / "m"
     folder.mkdir()
