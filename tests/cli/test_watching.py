@@ -20,7 +20,13 @@ class Watcher:
         start = "import sys; sys.modules['watchfiles'] = None; " if without_extra else ""
         code = f"{start}from agentic_memory.cli import main; main(['watch'])"
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-c", code], cwd=workdir, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            [sys.executable, "-P", "-c", code],
+            cwd=workdir,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            # Where the tests run in the background of a script, Ctrl-C is ignored, and children inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads matter yet
         )
         self._lines: queue.Queue[str] = queue.Queue()
         self.seen: list[str] = []
