@@ -154,7 +154,23 @@ class LayeredStore(MemoryStore):
             # Apart from the index of the memory itself, which would be changed to and fro, and only for who asks.
             return shelf_for((self.backend.cache_key, roots), snapshot.root).index_for_search(snapshot)
 
-        return replace(asked, words=words, kept=asked.kept.setdefault("layers", {}).setdefault(roots, {}))
+        uses = dict(asked.uses)
+        for view in snapshot.views[1:]:
+            if view.snapshot is not None:
+                there = self.beside[view.name].request(view.snapshot, query, limit=limit, patience=patience).uses
+                uses |= {_prefix(view, snapshot) + filename: count for filename, count in there.items()}
+        return replace(asked, words=words, kept=asked.kept.setdefault("layers", {}).setdefault(roots, {}), uses=uses)
+
+    async def note_use(self, filenames: Sequence[str]) -> None:
+        """Count memories as shown to an agent once more, each in its own layer."""
+        shown: dict[str, list[str]] = {}
+        for filename in filenames:
+            name, separator, rest = filename.partition(SEPARATOR)
+            beside = separator and name in self.beside
+            shown.setdefault(name if beside else "", []).append(rest if beside else filename)
+        await super().note_use(shown.pop("", []))
+        for name, files in shown.items():
+            await self.beside[name].note_use(files)
 
     async def _select_one(self, view: View, query: str, limit: int, patience: float) -> Selection:
         assert view.snapshot is not None  # the caller leaves out views that could not be read

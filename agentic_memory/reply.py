@@ -79,6 +79,7 @@ class ReplyMemory:
         self._stepped = False
         self._shown_blocks: list[HintBlock] = []
         self._shown_tokens = 0
+        self._used: list[str] = []
         self._ledger = HintLedger(agent.state, store.named_root)
         self._picked = False
         self._ranking_noted = False
@@ -284,6 +285,7 @@ class ReplyMemory:
         if not shown:
             return
         self._put(render_hint(shown), shown)
+        self._used += [file.filename for file in shown]
         state = self._agent.state
         loaded = tuple(
             LoadedFile(file.filename, file.version, selection.by, file.tokens, state.cur_iter) for file in shown
@@ -538,6 +540,14 @@ class ReplyMemory:
             data["parked"] = {"reply_id": state.reply_id, "section": self._frozen, "picked": self._picked}
         else:
             data.pop("parked", None)
+        await self._note_uses()
+
+    async def _note_uses(self) -> None:
+        """Count what was shown, when the answer is out."""
+        try:
+            await self._store.note_use(self._used)
+        except Exception as error:  # noqa: BLE001 - a count is no matter of the reply
+            logger.debug("memory: uses are not counted: %s", error)
 
     # ------------------------------------------------------------------ notes
 

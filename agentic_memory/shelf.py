@@ -21,6 +21,7 @@ from agentic_memory.history.past import Past
 from agentic_memory.index import Index, parse_index
 from agentic_memory.selection.lexical import Hit, LexicalIndex
 from agentic_memory.selection.relations import best_passage, successor_of
+from agentic_memory.uses import Uses, memory_key
 from agentic_memory.values import Match, MemoryFile, Problem
 
 INDEX_FILENAME: Final = "MEMORY.md"
@@ -193,8 +194,9 @@ def _is_utf8(path: str) -> bool:
 class Shelf:
     """The last known state of one memory directory."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, *, uses: Uses) -> None:
         self.root = root
+        self.uses = uses
         self.past = Past()
         self.lexical = LexicalIndex()
         self.kept: dict[str, Any] = {}
@@ -317,7 +319,7 @@ def shelf_for(place: Hashable, root: str) -> Shelf:
     with _shelves_lock:
         shelf = shelves.get(key)
         if shelf is None:
-            shelf = shelves[key] = Shelf(root)
+            shelf = shelves[key] = Shelf(root, uses=Uses(memory_key(place, root)))
             while len(shelves) > MAX_SHELVES:
                 shelves.popitem(last=False)
         else:

@@ -17,6 +17,7 @@ from agentic_memory.history.archive import FOLDER, Archive
 from agentic_memory.history.entries import Author, Who
 from agentic_memory.history.retention import Retention
 from agentic_memory.shelf import Shelf, Snapshot, shelf_for
+from agentic_memory.uses import Uses
 
 PARSE_IN_THREAD_FROM: Final = 32
 """New files from which parsing leaves the event loop: fewer take under a millisecond."""
@@ -99,6 +100,7 @@ class StoreBase:
     async def _look(self) -> Snapshot:
         """See what changes are made on: this memory alone, whatever else ``load`` of a subclass shows beside it."""
         shelf = await self._shelf_here()
+        await self._uses_here()
         began = shelf.past.moment()
         tree = await self._backend.snapshot(shelf.root, known=shelf.known.keys(), suffix=".md")
         try:
@@ -130,6 +132,13 @@ class StoreBase:
         if self._shelf is None:
             self._shelf = shelf_for(self._backend.cache_key, await self.root())
         return self._shelf
+
+    async def _uses_here(self) -> Uses:
+        """Return how often which memory was shown, read before it is asked for."""
+        uses = (await self._shelf_here()).uses
+        if not uses.is_read:
+            await anyio.to_thread.run_sync(uses.read)
+        return uses
 
     # ------------------------------------------------------------------ who is at work
 

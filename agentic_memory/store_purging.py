@@ -118,6 +118,8 @@ class StorePurging(StoreUndoing):
                 await place.backend.transact(history, within=place.within)
         removed += self._forget_here(filename, gone)
         removed += await forget_versions(self._backend, snapshot.root, texts)
+        if version is None and await self._forget_use(filename):
+            removed.append("counts of use: how often it was shown")
         return Purged(
             filename, tuple(removed), tuple(kept), tuple(await self._remaining(filename, version, gone, place))
         )

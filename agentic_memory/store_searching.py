@@ -1,6 +1,6 @@
 """The searching part of a store: which files answer a question, by words and by meaning."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -59,7 +59,24 @@ class StoreSearching(StoreBase):
             words=lambda: shelf.index_for_search(snapshot),
             kept=shelf.kept,
             patience=patience,
+            uses=shelf.uses.counts,
         )
+
+    async def uses(self) -> dict[str, int]:
+        """Return how often each memory was shown to an agent on this machine, as far as this process knows."""
+        return dict((await self._uses_here()).counts)
+
+    async def note_use(self, filenames: Sequence[str]) -> None:
+        """Count memories as shown to an agent once more. No round trip; where it cannot be kept it is left out."""
+        if filenames:
+            uses = (await self._shelf_here()).uses
+            if uses.lasting:
+                await anyio.to_thread.run_sync(uses.note, filenames)
+            else:
+                uses.note(filenames)
+
+    async def _forget_use(self, filename: str) -> bool:
+        return await anyio.to_thread.run_sync((await self._shelf_here()).uses.forget, filename)
 
     async def embed(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Make the vectors of all files now, instead of beside the next searches; nothing without an embedding model.

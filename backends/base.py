@@ -53,7 +53,11 @@ class Backend(BackendBase):
     @property
     @abstractmethod
     def cache_key(self) -> Hashable:
-        """Identify the place: two instances with an equal key see the same bytes under the same paths."""
+        """Identify the place: two instances with an equal key see the same bytes under the same paths.
+
+        A key of strings alone, or of tuples of them, means the same place in the next process too; one that is not to
+        outlive this process has a number or an object in it.
+        """
 
     @abstractmethod
     async def snapshot(

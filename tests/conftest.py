@@ -27,6 +27,15 @@ for _key in _PROVIDER_KEYS:
     os.environ.pop(_key, None)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def uses_apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Count what replies show in a file of this run, not in the cache of whoever runs it."""
+    path = tmp_path_factory.mktemp("cache") / "uses.sqlite3"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("agentic_memory.uses.uses_file", lambda: path)
+        yield
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Fail a test whose event loop stood still, unless the test says that it blocks it itself."""

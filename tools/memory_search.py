@@ -92,9 +92,14 @@ class MemorySearch(MemoryTool):
         if not found:
             return answer(load_prompt("search_nothing").format(asked=named[: self._max_bytes // 8]), found=[])
         head = load_prompt("search_results").format(asked=named[: self._max_bytes // 8])
-        return self._show(snapshot, found, head, _agent_state)
+        text, shown = self._show(snapshot, found, head, _agent_state)
+        await store.note_use(shown)
+        return answer(text, found=shown)
 
-    def _show(self, snapshot: Snapshot, found: dict[str, int], head: str, state: AgentState | None) -> ToolChunk:
+    def _show(
+        self, snapshot: Snapshot, found: dict[str, int], head: str, state: AgentState | None
+    ) -> tuple[str, list[str]]:
+        """Return the answer, and the files that it shows."""
         parts, shown = [head], list[str]()
         tokens, room = self._max_tokens, self._max_bytes - count_bytes(head) - NOTE_BYTES
         for number, (filename, line) in enumerate(found.items()):
@@ -117,7 +122,7 @@ class MemorySearch(MemoryTool):
             note = load_prompt("search_more")
             fitting = names.encode()[: NOTE_BYTES - count_bytes(note)].decode("utf-8", "ignore")
             parts.append(note.format(names=fitting))
-        return answer("\n\n".join(parts), found=shown)
+        return "\n\n".join(parts), shown
 
 
 def _merge(snapshot: Snapshot, ranked: Sequence[Sequence[Hit]]) -> dict[str, int]:

@@ -31,7 +31,8 @@ def dream_memory(
 ) -> None:
     """Tidy the memory up: archive what expired, drop copies, write dates out, take long files apart.
 
-    Text that a person wrote is not changed, and what is pinned or locked stays. Nothing is changed without --apply.
+    Text that a person wrote is not changed, and what is pinned or locked stays. An index that only programs wrote in comes into
+    the order of use. Nothing is changed without --apply.
     """
     from agentic_memory.models import model_from_environment
     from agentic_memory.writeback.dreaming import dream

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import anyio.to_thread
 from agentscope.embedding import EmbeddingModelBase
 
-from agentic_memory.selection.by_words import newest_first
+from agentic_memory.selection.by_words import break_ties
 from agentic_memory.selection.embedding import Embedder, EmbeddingFailed, Scale
 from agentic_memory.selection.fusion import POOL, fuse, relevant_words
 from agentic_memory.selection.lexical import Hit, stands_out
@@ -85,9 +85,9 @@ class HybridSelector:
             failed.append(("embed", TimeoutError(f"no vector of the question within {request.patience:g} s")))
         answer = relevant_words(words, request.limit)
         if question is None or not kept.index:
-            hits = newest_first(answer, request.documents)
+            hits = break_ties(answer, request)
             return Selection(tuple(hits), clear=stands_out(hits), failed=tuple(failed), waiting=len(missing))
-        hits = newest_first(await self._fuse(request, words, question, kept.index), request.documents)
+        hits = break_ties(await self._fuse(request, words, question, kept.index), request)
         clear = stands_out(answer) and hits[0].filename == answer[0].filename
         return Selection(tuple(hits), by="hybrid", clear=clear, failed=tuple(failed), waiting=len(missing))
 

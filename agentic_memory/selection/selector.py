@@ -49,6 +49,7 @@ class Request:
         spent: Where a selector adds what its model calls cost, as they happen.
         first: Gives the selection that a quick selector is making for the same question, so that a slower one
             can choose from it. None when nobody is.
+        uses: How often files were shown before; one that is not there never was. For what is level in all else.
     """
 
     query: str
@@ -61,6 +62,7 @@ class Request:
     call: StructuredCall = field(default=call_directly, repr=False)
     spent: Spending = field(default_factory=Spending)
     first: "Callable[[], Awaitable[Selection]] | None" = field(default=None, repr=False)
+    uses: Mapping[str, int] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

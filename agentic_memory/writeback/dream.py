@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Final, Literal
 
+from agentic_memory.backends import FileRecord
 from agentic_memory.dates import absolute, find_relative_dates
 from agentic_memory.document import Document, edit_body
 from agentic_memory.duplicates import Duplicate
 from agentic_memory.history.entries import Version
 from agentic_memory.operations import Create, Forget, Rewrite, Update
-from agentic_memory.shelf import Snapshot
+from agentic_memory.ordering import order_by_use
+from agentic_memory.shelf import INDEX_FILENAME, Snapshot
 from agentic_memory.tokens import estimate_tokens
 from agentic_memory.writeback.nearest import is_marked
 
@@ -20,7 +22,7 @@ MAX_FILE_TOKENS: Final = 2_000
 MIN_SECTIONS: Final = 3
 _SECTION: Final = re.compile(r"(?m)^## +(?P<title>.+?)[ \t]*$")
 
-DreamKind = Literal["archive", "forget-copy", "date", "split", "merge", "describe"]
+DreamKind = Literal["archive", "forget-copy", "date", "split", "merge", "describe", "order"]
 Operation = Create | Rewrite | Forget | Update
 
 
@@ -30,7 +32,8 @@ class Dreamt:
 
     Attributes:
         kind: ``archive``: it has expired; ``forget-copy``: another memory says the same; ``date``: "tomorrow" becomes a
-            day; ``split``: one file becomes several; ``merge``: several become one; ``describe``: a better description.
+            day; ``split``: one file becomes several; ``merge``: several become one; ``describe``: a better description; ``order``: of the
+            index, what is used most first.
         filenames: The memories it is about, the one that stays first.
         why: For people.
         operations: What is done.
@@ -45,8 +48,10 @@ class Dreamt:
 
     def holds(self, snapshot: Snapshot) -> bool:
         """Tell whether every memory it is about still is what it was."""
-        there = snapshot.documents
-        return all(name in there and there[name][0].version == version for name, version in self.seen.items())
+        there = {name: record.version for name, (record, _) in snapshot.documents.items()}
+        if isinstance(snapshot.index_record, FileRecord):
+            there[INDEX_FILENAME] = snapshot.index_record.version
+        return all(there.get(name) == version for name, version in self.seen.items())
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -160,6 +165,17 @@ def _split(snapshot: Snapshot, filename: str) -> Dreamt | None:
     )
     why = f"about {estimate_tokens(body):,} tokens in {len(parts)} sections, and a hint shows {MAX_FILE_TOKENS:,}"
     return Dreamt("split", (filename,), why, (*parts, kept), seen)
+
+
+def order_index(snapshot: Snapshot, uses: Mapping[str, int]) -> Dreamt | None:
+    """Put the entries of MEMORY.md that are used most first; None when they are, or when nothing was used."""
+    record, document = snapshot.index_record, snapshot.index_document
+    text = order_by_use(document.text, {name: count for name, count in uses.items() if name in snapshot.documents})
+    if text == document.text or document.encoding == "binary" or not isinstance(record, FileRecord):
+        return None
+    rewrite = Rewrite(filename=INDEX_FILENAME, data=document.encode(text), expected=record.version)
+    why = "the entries that are used most come first"
+    return Dreamt("order", (INDEX_FILENAME,), why, (rewrite,), {INDEX_FILENAME: record.version})
 
 
 def _seen(snapshot: Snapshot, *filenames: str) -> dict[str, str]:

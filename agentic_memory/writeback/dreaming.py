@@ -14,15 +14,16 @@ from agentic_memory.backends import Change, Put
 from agentic_memory.backends.values import ANY
 from agentic_memory.descriptions import names_only_a_topic
 from agentic_memory.duplicates import Duplicate, find_duplicates
+from agentic_memory.history.entries import Version
 from agentic_memory.lines import one_line
 from agentic_memory.operations import Operation, Update
 from agentic_memory.prompts import load_prompt
-from agentic_memory.shelf import Snapshot
+from agentic_memory.shelf import INDEX_FILENAME, Snapshot
 from agentic_memory.store import MemoryStore
 from agentic_memory.writeback.answers import NO_COST, Cost, Question, ask, read_items
 from agentic_memory.writeback.candidates import Language
 from agentic_memory.writeback.decisions import DecisionAnswer, read_decisions
-from agentic_memory.writeback.dream import Dreamt, Known, dream_alone
+from agentic_memory.writeback.dream import Dreamt, Known, dream_alone, order_index
 from agentic_memory.writeback.learner import own_snapshot
 from agentic_memory.writeback.nearest import MAX_NEAR, is_marked, render_near, show_near
 from agentic_memory.writeback.plans import Rules, make_plan
@@ -100,11 +101,7 @@ async def dream(
     snapshot = own_snapshot(await store.load())
     histories = await store.histories()
     expired = {problem.file for problem in await store.check() if problem.code == "expired"}
-    own = (
-        name
-        for name, versions in histories.items()
-        if versions and versions[-1].previous is None and not {one.who for one in versions} & {"person", "unknown"}
-    )
+    own = (name for name, versions in histories.items() if _by_programs(versions))
     known = Known(frozenset(own), histories, frozenset(expired & snapshot.documents.keys()), today)
     texts = _in_order_of_right(snapshot, known)
     duplicates = await anyio.to_thread.run_sync(find_duplicates, texts)
@@ -117,8 +114,20 @@ async def dream(
         changes, cost = [*changes, *merged, *described], spent + more
     else:
         left += [f"{copy.path} and {copy.original} say nearly the same ({copy.similarity:.0%})" for copy in near]
+    order = order_index(snapshot, await store.uses())
+    if order is not None and _by_programs(await store.history(INDEX_FILENAME)):
+        changes.append(order)
+    elif order is not None:
+        left.append(f"{INDEX_FILENAME} is not in the order of use; a person wrote in it")
     report = DreamReport(tuple(changes[:most]), left=(*left, *_over(changes[most:])), cost=cost)
     return await _make(store, report) if apply and report.changes else report
+
+
+def _by_programs(versions: Sequence[Version]) -> bool:
+    """Tell whether all that a file ever was is known, and none of it came from a person."""
+    return (
+        bool(versions) and versions[-1].previous is None and not {one.who for one in versions} & {"person", "unknown"}
+    )
 
 
 async def _make(store: MemoryStore, report: DreamReport) -> DreamReport:
@@ -127,13 +136,15 @@ async def _make(store: MemoryStore, report: DreamReport) -> DreamReport:
 
     def plan(snapshot: Snapshot) -> tuple[Sequence[Operation], Sequence[Change]]:
         made[:] = [change for change in report.changes if change.holds(snapshot)]
+        # The index in its new order is of the version there is now; what the others change of it goes line by line.
+        in_turn = sorted(made, key=lambda change: change.kind != "order")
         archived = [change.filenames[0] for change in made if change.kind == "archive"]
         copies = [
             Put(posixpath.join(root, ARCHIVE, name), document.encode(document.text), ANY)
             for name in archived
             for _, document in [snapshot.documents[name]]
         ]
-        return [operation for change in made for operation in change.operations], copies
+        return [operation for change in in_turn for operation in change.operations], copies
 
     with store.acting_as(who="consolidation", why="dreamt"):
         done = await store.apply_planned(plan, allow_loss=True)

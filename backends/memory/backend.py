@@ -66,7 +66,7 @@ class InMemoryBackend(Backend):
 
     def __init__(self, files: dict[str, bytes] | None = None, *, cwd: str = "/") -> None:
         self.round_trips = 0
-        self._key = f"memory:{next(_serial)}"
+        self._key = ("memory", next(_serial))
         self._cwd = check_path(cwd)
         self._lock = Lock()
         self._nodes: Nodes = {"/": Directory(time_ns())}

@@ -203,3 +203,67 @@ async def test_a_dream_is_one_undo(agent) -> None:
 
 async def test_a_dream_of_an_empty_memory_is_empty(agent) -> None:
     assert (await dream(agent, apply=True)).changes == ()
+
+
+@pytest.fixture
+async def listed(agent) -> MemoryStore:
+    for name in ("One", "Two", "Three"):
+        await add(agent, name, f"{name} is a number.")
+    return agent
+
+
+async def index_of(store) -> list[str]:
+    return [entry.filename for entry in (await store.load()).index.entries]
+
+
+async def test_the_index_comes_into_the_order_of_use_and_back(listed) -> None:
+    await listed.note_use(["three.md"])
+    await listed.note_use(["three.md", "two.md"])
+    told = await dream(listed)
+    assert [(change.kind, change.filenames) for change in told.changes] == [("order", ("MEMORY.md",))]
+    assert await index_of(listed) == ["one.md", "two.md", "three.md"]
+    report = await dream(listed, apply=True)
+    assert await index_of(listed) == ["three.md", "two.md", "one.md"]
+    assert await kinds(listed) == []
+    await listed.undo(report.transaction)
+    assert await index_of(listed) == ["one.md", "two.md", "three.md"]
+
+
+async def test_an_index_that_nobody_used_keeps_its_order(listed) -> None:
+    await listed.note_use(["gone.md"])
+    report = await dream(listed)
+    assert (report.changes, report.left) == ((), ())
+
+
+async def test_the_order_of_an_index_that_a_person_wrote_in_is_theirs(listed, person) -> None:
+    text = (await listed.load()).index_document.text
+    await listed.backend.write_file("/w/Memory/MEMORY.md", f"# Mine\n\n{text}".encode())
+    await listed.note_use(["three.md"])
+    report = await dream(listed, apply=True)
+    assert report.changes == ()
+    assert report.left == ("MEMORY.md is not in the order of use; a person wrote in it",)
+    assert await index_of(listed) == ["one.md", "two.md", "three.md"]
+
+
+async def test_the_order_counts_among_the_changes_and_goes_with_the_others(listed) -> None:
+    await add(listed, "Old", "Fair in town.", expires="2020-01-01")
+    await listed.note_use(["three.md"])
+    one = await dream(listed, most=1)
+    assert [change.kind for change in one.changes] == ["archive"]
+    assert one.left == ("order MEMORY.md: over the number of changes of one dream",)
+    report = await dream(listed, apply=True)
+    assert [change.kind for change in report.changes] == ["archive", "order"]
+    assert await index_of(listed) == ["three.md", "one.md", "two.md"]
+
+
+async def test_an_order_thought_out_on_another_index_is_left_out(listed, person) -> None:
+    await add(listed, "Tea", "Likes Longjing.", description="Tea")
+    await listed.note_use(["three.md"])
+
+    async def meanwhile(call):
+        await person.add(name="Four", description="When it is about four", type="user", content="Four.")
+        return {"descriptions": [{"memory": 1, "description": "When offering the user a drink"}], "complete": True}
+
+    report = await dream(listed, model=ScriptedModel(selections=[meanwhile]), apply=True)
+    assert await index_of(listed) == ["one.md", "two.md", "three.md", "tea.md", "four.md"]
+    assert [change.kind for change in report.changes] == ["describe"]
