@@ -5,6 +5,7 @@ time, and where it cannot be used nothing but this signal is missing.
 """
 
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -70,7 +71,7 @@ def note_uses(memory: str, filenames: Iterable[str]) -> None:
 
 def read_uses(memory: str) -> dict[str, int]:
     """Return how often each file was shown; empty when that cannot be told. Blocking."""
-    if not uses_file().exists():
+    if not os.path.exists(uses_file()):  # noqa: PTH110 - pathlib's raises where the folder may not be entered
         return {}
     select = "SELECT filename, count FROM uses WHERE memory = ?"
     return _run(lambda database: {str(name): int(count) for name, count in database.execute(select, (memory,))}) or {}
@@ -83,14 +84,14 @@ def forget_uses(memory: str, filename: str) -> bool:
         BackendUnavailable: it cannot be told whether it is gone.
     """
     path = uses_file()
-    if not path.exists():
-        return False
     try:
+        if not path.exists():
+            return False
         with closing(sqlite3.connect(path, timeout=LOCK_SECONDS)) as database, database:
             database.execute("PRAGMA secure_delete = ON")  # freed pages are overwritten, not only let go
             database.execute(_TABLE)
             gone = database.execute("DELETE FROM uses WHERE memory = ? AND filename = ?", (memory, filename)).rowcount
-    except sqlite3.Error as error:
+    except (sqlite3.Error, OSError) as error:
         raise BackendUnavailable(f"{path}: the file's name may be left here, delete it: {error}") from error
     return gone > 0
 

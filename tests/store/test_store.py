@@ -265,6 +265,7 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)
 async def test_8_processes_adding_and_editing_lose_nothing_and_tear_nothing(tmp_path) -> None:
     processes = [
         await asyncio.create_subprocess_exec(sys.executable, "-P", "-c", WORKER, str(tmp_path), str(number), "50")
