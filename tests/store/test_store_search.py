@@ -94,15 +94,15 @@ async def test_a_change_by_another_process_is_found_at_once(tmp_path: Path, chan
 
 async def test_a_file_older_than_ten_thousand_newer_ones_is_found_and_recalled() -> None:
     backend = InMemoryBackend()
-    await backend.write_file("/work/Memory/old.md", b"The boat is moored at pier nineteen.")
+    await backend.write_file("/srv/app/Memory/old.md", b"The boat is moored at pier nineteen.")
     notes = [render_document(name="Note", content=f"entry {number}", **HEADER) for number in range(10_000)]
     await backend.transact(
-        [Put(f"/work/Memory/new{number}.md", data, ABSENT) for number, data in enumerate(notes)], within="/work/Memory"
+        [Put(f"/srv/app/Memory/new{number}.md", data, ABSENT) for number, data in enumerate(notes)], within="/srv/app/Memory"
     )
     question = "Where is the boat moored?"
-    assert await found(MemoryStore(workdir="/work", backend=backend), question) == ["old.md"]
+    assert await found(MemoryStore(workdir="/srv/app", backend=backend), question) == ["old.md"]
     model = ScriptedModel(["At pier nineteen."], selections=[["old.md"]])
-    memory = AgenticMemoryMiddleware(workdir="/work", backend=backend)
+    memory = AgenticMemoryMiddleware(workdir="/srv/app", backend=backend)
     agent = Agent(name="assistant", system_prompt="Be brief.", model=model, middlewares=[memory])
     await agent.reply(UserMsg("user", question))
     assert [file.filename for file in memory.receipt(agent).loaded] == ["old.md"]

@@ -81,11 +81,11 @@ async def test_a_confirmation_counts_for_nothing_where_the_policy_is_to_refuse(p
 
 def test_a_policy_holds_below_its_directory_however_the_path_is_spelled(memory_place):
     state = memory_place.state
-    note_policy(state, "/work/Memory", WritePolicy(losses="ask"))
-    assert policy_for(state, "/work/Memory/a.md") == WritePolicy(losses="ask")
-    assert policy_for(state, "/work/x/../Memory//b/../a.md") == WritePolicy(losses="ask")
-    assert policy_for(state, "/work/Memory/../secret.md") is None
-    assert policy_for(state, "/work/Memory2/a.md") is None
+    note_policy(state, "/srv/app/Memory", WritePolicy(losses="ask"))
+    assert policy_for(state, "/srv/app/Memory/a.md") == WritePolicy(losses="ask")
+    assert policy_for(state, "/srv/app/x/../Memory//b/../a.md") == WritePolicy(losses="ask")
+    assert policy_for(state, "/srv/app/Memory/../secret.md") is None
+    assert policy_for(state, "/srv/app/Memory2/a.md") is None
 
 
 def test_a_state_that_holds_nonsense_is_no_policy(memory_place):
