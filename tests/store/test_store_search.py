@@ -97,7 +97,8 @@ async def test_a_file_older_than_ten_thousand_newer_ones_is_found_and_recalled()
     await backend.write_file("/srv/app/Memory/old.md", b"The boat is moored at pier nineteen.")
     notes = [render_document(name="Note", content=f"entry {number}", **HEADER) for number in range(10_000)]
     await backend.transact(
-        [Put(f"/srv/app/Memory/new{number}.md", data, ABSENT) for number, data in enumerate(notes)], within="/srv/app/Memory"
+        [Put(f"/srv/app/Memory/new{number}.md", data, ABSENT) for number, data in enumerate(notes)],
+        within="/srv/app/Memory",
     )
     question = "Where is the boat moored?"
     assert await found(MemoryStore(workdir="/srv/app", backend=backend), question) == ["old.md"]
